@@ -1,0 +1,3 @@
+pub mod logic;
+pub mod os;
+pub mod protocol;

@@ -1,0 +1,1 @@
+//! Rules: what happens next, decided purely. No clock, no I/O, no log, no async: time is an argument.

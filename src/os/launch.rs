@@ -1,0 +1,87 @@
+//! The seam between a process's actor and whatever owns its tree.
+//!
+//! One side asks ([`Launcher`], [`Tree`]), the other reports ([`Fact`]). Nothing behind this seam decides when
+//! a process ends or what its end is called; nothing in front of it touches a pid.
+//!
+//! Order of facts for one process: `Launched` or `LaunchFailed` once, first; then, after `Launched`,
+//! `RootEnded` once; then `Leftovers` (only if the root left live members behind), any number of
+//! `Survivors` (one for each [`Tree::inspect`]), and `Gone` once, last, if the kernel ever says so.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+
+use crate::protocol::state::{Containment, Exit, Proof, Signal, Survivor};
+
+use super::pipe::Pipe;
+
+/// Everything needed to launch one process.
+#[derive(Debug)]
+pub struct LaunchRequest {
+    /// The program and its arguments. A program without a slash is searched for in `PATH` of `env`.
+    pub argv: Vec<CString>,
+    /// The whole environment, `NAME=value`.
+    pub env: Vec<CString>,
+    /// The session's directory, absolute.
+    pub directory: PathBuf,
+    /// The working directory: relative to `directory`, or absolute.
+    pub cwd: PathBuf,
+    /// Whether `cwd` must lie beneath `directory`, links resolved.
+    pub confined: bool,
+    /// Capacity asked for the output pipes; where it is refused, the system's default is used.
+    pub pipe_bytes: usize,
+}
+
+/// Why a launch failed: the step, the system's error, and what it concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchError {
+    /// `cancelled`, `open_directory`, `find_program`, `make_pipe` or `execute`.
+    pub operation: &'static str,
+    /// The system's error number, 0 where there is none.
+    pub errno: i32,
+    /// The path concerned, where there is one.
+    pub path: Option<PathBuf>,
+    /// What would help.
+    pub hint: String,
+}
+
+/// What a tree's owner reports.
+#[derive(Debug)]
+pub enum Fact {
+    /// The kernel executed the program. The read ends of its output.
+    Launched { stdout: Pipe, stderr: Pipe },
+    /// The program was not executed; nothing of it exists.
+    LaunchFailed(LaunchError),
+    /// The root ended.
+    RootEnded(Exit),
+    /// The root is gone and this many other live members are left.
+    Leftovers(usize),
+    /// What is still alive, and why; the answer to [`Tree::inspect`]. Never empty: then it is `Gone`.
+    Survivors(Vec<Survivor>),
+    /// Nothing is left. Nothing follows.
+    Gone(Proof),
+}
+
+/// Where facts go. Called from any thread; must not block.
+pub type FactSink = Box<dyn Fn(Fact) + Send + Sync>;
+
+/// Launches processes.
+pub trait Launcher: Send + Sync + 'static {
+    /// How far the trees launched here can be ended.
+    fn containment(&self) -> Containment;
+
+    /// Launches in the background; the first fact says how it went. Never blocks.
+    fn launch(&self, request: LaunchRequest, facts: FactSink) -> Box<dyn Tree>;
+}
+
+/// A handle on one tree. Calls never block and never fail: what they could not do shows in the facts.
+/// Dropping it kills what is left of the tree.
+pub trait Tree: Send {
+    /// Gives up a launch that has not been reported yet: what was launched meanwhile is killed.
+    fn abort(&self);
+    /// Sends a signal to every live member, then CONT, so that a stopped one sees it.
+    fn signal(&self, signal: Signal);
+    /// Kills every member, and goes on until nothing is left or the handle is dropped.
+    fn kill(&self);
+    /// Asks for `Survivors` or `Gone`.
+    fn inspect(&self);
+}

@@ -1,0 +1,6 @@
+//! Mechanism: launching a process, owning its tree, reading its pipes. Decides nothing.
+//!
+//! The only place for `unsafe` and for calls to the system; each `unsafe` block says why it is sound.
+
+pub mod launch;
+pub mod pipe;
