@@ -88,6 +88,13 @@ impl Ring {
         self.blocks_heap_bytes + self.blocks.capacity() * size_of::<Block>()
     }
 
+    /// Heap held, counted anew.
+    #[cfg(test)]
+    pub(super) fn counted_memory_bytes(&self) -> usize {
+        let blocks: usize = self.blocks.iter().chain(&self.spare).map(Block::heap_bytes).sum();
+        blocks + self.blocks.capacity() * size_of::<Block>()
+    }
+
     /// Adds bytes of one stream; the oldest make room for them.
     pub(super) fn append(&mut self, stream: Stream, mut bytes: &[u8]) {
         while !bytes.is_empty() {
