@@ -95,6 +95,12 @@ impl Ring {
         blocks + self.blocks.capacity() * size_of::<Block>()
     }
 
+    /// Where the blocks' bytes are, the spare one included.
+    #[cfg(test)]
+    pub(super) fn block_addresses(&self) -> std::collections::BTreeSet<*const u8> {
+        self.blocks.iter().chain(&self.spare).map(|block| block.bytes.as_ptr()).collect()
+    }
+
     /// Adds bytes of one stream; the oldest make room for them.
     pub(super) fn append(&mut self, stream: Stream, mut bytes: &[u8]) {
         while !bytes.is_empty() {
