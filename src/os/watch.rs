@@ -1,0 +1,399 @@
+//! One task for each launched process: it owns the root, and reports its end and that of its group.
+//!
+//! ```text
+//! Preparing ──► Spawning ──► Live ──► Over
+//!     └──────────── abort ────────────►┘
+//! ```
+//!
+//! Signals are sent by whoever asks, at once; the task is only woken to look. While nothing happens it takes no
+//! turn and holds no more than its root's descriptor.
+//!
+//! Invariant: nothing is signalled once the stage is `Over`, and the root is reaped only then or where its group
+//! is known by more than a number. Lacks: any decision about when to signal.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+use crate::protocol::state::{Exit, Proof, Signal, Survivor};
+
+use super::group::Group;
+use super::launch::{Fact, FactSink, LaunchError};
+use super::means::Means;
+use super::members::{self, Member};
+use super::root::Root;
+
+/// Scans in which zombies come and go and nothing alive is seen, before the group counts as not visible.
+const SCANS_MAX: usize = 8;
+/// First pause between two looks where the end of what is left gives no event.
+const PAUSE_MS: u64 = 10;
+/// The longest; each is twice the last.
+const PAUSE_MS_MAX: u64 = 500;
+
+/// What the handle, the launch and the task share.
+pub(super) struct Shared {
+    facts: FactSink,
+    state: Mutex<State>,
+    bell: Notify,
+}
+
+struct State {
+    stage: Stage,
+    /// Everything is to die: nothing but death will do from now on.
+    killing: bool,
+    /// The handle was dropped.
+    released: bool,
+    /// Inspections not answered yet.
+    asked: usize,
+}
+
+enum Stage {
+    /// Nothing was started, and nothing will be if it is given up now.
+    Preparing,
+    /// The kernel is executing the program; nobody knows its number yet.
+    Spawning,
+    Live(Arc<Group>),
+    Over,
+}
+
+impl Shared {
+    pub(super) fn new(facts: FactSink) -> Self {
+        let state = State { stage: Stage::Preparing, killing: false, released: false, asked: 0 };
+        Shared { facts, state: Mutex::new(state), bell: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn report(&self, fact: Fact) {
+        (self.facts)(fact);
+    }
+
+    /// Before the launch: whether it is still wanted. From `true` on the program may exist.
+    pub(super) fn begin_spawn(&self) -> bool {
+        let mut state = self.state();
+        let wanted = matches!(state.stage, Stage::Preparing);
+        if wanted {
+            state.stage = Stage::Spawning;
+        }
+        wanted
+    }
+
+    /// Whether there is nothing more to do.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state().stage, Stage::Over)
+    }
+
+    /// Gives up a launch that has started nothing; no effect on another.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state();
+        if matches!(state.stage, Stage::Preparing) {
+            state.stage = Stage::Over;
+            drop(state);
+            self.report(Fact::LaunchFailed(cancelled()));
+        }
+    }
+
+    /// Whether what is being started is to be killed.
+    pub(super) fn given_up(&self) -> bool {
+        self.state().killing
+    }
+
+    /// The launch failed and nothing of it exists. Says so, unless it was given up and that was said.
+    pub(super) fn fail(&self, error: LaunchError) {
+        let before = std::mem::replace(&mut self.state().stage, Stage::Over);
+        if !matches!(before, Stage::Over) {
+            self.report(Fact::LaunchFailed(error));
+        }
+    }
+
+    /// The program was executed. If it was given up meanwhile it is killed here.
+    pub(super) fn live(&self, group: Arc<Group>) {
+        let mut state = self.state();
+        if state.killing {
+            group.send(Signal::Kill);
+        }
+        state.stage = Stage::Live(group);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        if signal == Signal::Kill {
+            return self.kill();
+        }
+        if let Stage::Live(group) = &self.state().stage {
+            group.send(signal);
+            group.resume();
+        }
+    }
+
+    /// Gives the launch up, or kills what came of it.
+    pub(super) fn kill(&self) {
+        self.give_up();
+        let mut state = self.state();
+        state.killing = true;
+        if let Stage::Live(group) = &state.stage {
+            group.send(Signal::Kill);
+        }
+        drop(state);
+        self.bell.notify_one();
+    }
+
+    pub(super) fn inspect(&self) {
+        self.state().asked += 1;
+        self.bell.notify_one();
+    }
+
+    /// The handle is gone: everything dies.
+    pub(super) fn release(&self) {
+        self.state().released = true;
+        self.kill();
+    }
+
+    /// Nothing is signalled from here on.
+    fn close(&self) {
+        self.state().stage = Stage::Over;
+    }
+}
+
+/// What a launch given up before anything was started is called.
+fn cancelled() -> LaunchError {
+    LaunchError {
+        operation: "cancelled",
+        errno: 0,
+        path: None,
+        hint: "The launch was given up before the program was started.".to_owned(),
+    }
+}
+
+/// Who is left of a group.
+enum Left {
+    Nothing,
+    Members(Vec<Member>),
+    /// The kernel counts somebody whom `/proc` does not show, or nobody can tell.
+    Unseen,
+}
+
+/// The task's own part.
+pub(super) struct Watch {
+    shared: Arc<Shared>,
+    root: Root,
+    means: Means,
+    pause_ms: u64,
+}
+
+impl Watch {
+    pub(super) fn new(shared: Arc<Shared>, root: Root, means: Means) -> Self {
+        Watch { shared, root, means, pause_ms: PAUSE_MS }
+    }
+
+    /// Watches to the end. Dropped before, also by a runtime that goes away, it kills and reaps.
+    pub(super) async fn run(mut self) {
+        let exit = self.root_end().await;
+        self.shared.report(Fact::RootEnded(exit));
+        let mut told = false;
+        loop {
+            let left = self.left().await;
+            match &left {
+                Left::Nothing => break,
+                Left::Unseen if !self.root.group().outlives_leader() && !self.root.is_reaped() => {
+                    self.kill_unseen();
+                    continue;
+                }
+                _ => {}
+            }
+            if !told {
+                told = true;
+                self.shared.report(Fact::Leftovers(left.count()));
+            }
+            self.answer(&left).await;
+            let (killing, released) = {
+                let state = self.shared.state();
+                (state.killing, state.released)
+            };
+            if released {
+                return;
+            }
+            if killing {
+                // Again, for members that joined since.
+                self.root.group().send(Signal::Kill);
+            }
+            self.until_news(&left).await;
+        }
+        self.shared.close();
+        self.root.reap();
+        self.shared.report(Fact::Gone(Proof::GroupGone));
+    }
+
+    async fn root_end(&mut self) -> Exit {
+        loop {
+            tokio::select! {
+                biased;
+                exit = self.root.ended() => return exit,
+                () = self.shared.bell.notified() => {}
+            }
+            if self.shared.state().asked > 0 {
+                self.answer_while_alive().await;
+            }
+        }
+    }
+
+    /// Answers inspections, unless the root is seen to have ended: its end is told first.
+    async fn answer_while_alive(&mut self) {
+        let number = self.root.group().number();
+        let census = blocking(move || members::scan(number)).await.unwrap_or_default();
+        if census.dead.contains(&number) {
+            return;
+        }
+        let left = if census.live.is_empty() { Left::Unseen } else { Left::Members(census.live) };
+        self.answer(&left).await;
+    }
+
+    async fn answer(&self, left: &Left) {
+        let asked = std::mem::take(&mut self.shared.state().asked);
+        if asked == 0 {
+            return;
+        }
+        let survivors = left.survivors().await;
+        for _ in 0..asked {
+            self.shared.report(Fact::Survivors(survivors.clone()));
+        }
+    }
+
+    /// The usual case, nothing left, is one call to the kernel; only otherwise `/proc` is read.
+    async fn left(&self) -> Left {
+        let group = self.root.group();
+        if group.is_gone() {
+            return Left::Nothing;
+        }
+        let group = Arc::clone(group);
+        blocking(move || look_for_members(&group)).await.unwrap_or(Left::Unseen)
+    }
+
+    /// Neither the kernel nor `/proc` can tell who is left, and the group's number is ours only as long as the
+    /// root is unreaped: what is left is killed now, because it could not be signalled later, and then the
+    /// number itself tells when it is gone.
+    fn kill_unseen(&mut self) {
+        let _nobody_signals = self.shared.state();
+        self.root.group().send(Signal::Kill);
+        self.root.reap();
+    }
+
+    /// Waits for a command, or until what was left has ended.
+    async fn until_news(&mut self, left: &Left) {
+        let pause_ms = self.pause_ms;
+        self.pause_ms = (2 * pause_ms).min(PAUSE_MS_MAX);
+        let ended = async {
+            match left {
+                Left::Members(members) if self.means.pidfd => self.until_ended(members, pause_ms).await,
+                _ => tokio::time::sleep(Duration::from_millis(pause_ms)).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.shared.bell.notified() => self.pause_ms = PAUSE_MS,
+            () = ended => {}
+        }
+    }
+
+    /// One after the other, so that any number of members takes one descriptor and no needless turn.
+    async fn until_ended(&self, members: &[Member], pause_ms: u64) {
+        for member in members {
+            match open_member(member, self.root.group()) {
+                Ok(Some(watched)) => {
+                    if watched.readable().await.is_ok() {
+                        continue;
+                    }
+                }
+                Ok(None) => continue,
+                Err(_) => {}
+            }
+            // No descriptor is free: look again later.
+            return tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if let Stage::Live(group) = &state.stage {
+            group.send(Signal::Kill);
+        }
+        state.stage = Stage::Over;
+    }
+}
+
+impl Left {
+    fn count(&self) -> usize {
+        match self {
+            Left::Nothing => 0,
+            Left::Members(members) => members.len(),
+            Left::Unseen => 1,
+        }
+    }
+
+    async fn survivors(&self) -> Vec<Survivor> {
+        match self {
+            Left::Nothing => Vec::new(),
+            Left::Members(members) => {
+                let members = members.clone();
+                blocking(move || members::survivors(&members)).await.unwrap_or_else(|| vec![members::hidden()])
+            }
+            Left::Unseen => vec![members::hidden()],
+        }
+    }
+}
+
+/// A scan sees a process that forks and ends on and on at most by chance, so "only zombies" is believed when two
+/// scans in a row saw the same ones, and the kernel's own answer is asked for after each.
+fn look_for_members(group: &Group) -> Left {
+    let mut before = None;
+    for _ in 0..SCANS_MAX {
+        let census = members::scan(group.number());
+        if !census.live.is_empty() {
+            return Left::Members(census.live);
+        }
+        if group.is_gone() {
+            return Left::Nothing;
+        }
+        if !census.complete {
+            return Left::Unseen;
+        }
+        if !census.dead.is_empty() && before.as_ref() == Some(&census.dead) {
+            return Left::Nothing;
+        }
+        before = Some(census.dead);
+    }
+    Left::Unseen
+}
+
+/// Watches one member: opened first, compared after, so that the descriptor cannot be of another process that
+/// got its number. `None` = it has ended.
+#[cfg(target_os = "linux")]
+fn open_member(member: &Member, group: &Group) -> std::io::Result<Option<AsyncFd<std::os::fd::OwnedFd>>> {
+    use rustix::io::Errno;
+    let opened = rustix::process::pidfd_open(member.pid, rustix::process::PidfdFlags::empty());
+    let descriptor = match opened {
+        Ok(descriptor) => descriptor,
+        Err(Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !members::is_still(member, group.number()) {
+        return Ok(None);
+    }
+    super::descriptors::watched(descriptor).map(Some)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_member(_member: &Member, _group: &Group) -> std::io::Result<Option<AsyncFd<std::os::fd::OwnedFd>>> {
+    Err(rustix::io::Errno::NOSYS.into())
+}
+
+/// Runs what may take long away from the runtime's workers. `None` = the runtime is going away.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
