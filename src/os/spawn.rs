@@ -159,7 +159,8 @@ impl Prepared {
             None => {
                 let listed = descriptors::inheritable().map_err(|error| os_error(&error))?;
                 for number in listed {
-                    actions.close(number)?;
+                    // Refused where the limit on descriptors was lowered below one that is open: it would leak.
+                    actions.close(number).map_err(|_| Errno::MFILE)?;
                 }
             }
         }

@@ -225,6 +225,28 @@ impl Case {
         exit
     }
 
+    /// `Gone`, perhaps after leftovers were told.
+    pub async fn gone_somehow(mut self) {
+        match self.next().await {
+            Fact::Gone(Proof::GroupGone) => {
+                drop(self.tree.take());
+                assert!(self.facts.recv().await.is_none(), "nothing follows");
+            }
+            Fact::Leftovers(count) => {
+                assert!(count > 0);
+                self.gone().await;
+            }
+            other => panic!("the end was expected: {other:?}"),
+        }
+    }
+
+    /// The root's end, whatever it leaves for a moment.
+    pub async fn ends_somehow(mut self) -> Exit {
+        let exit = self.root_end().await;
+        self.gone_somehow().await;
+        exit
+    }
+
     /// Reads standard output up to and including `end`.
     pub async fn read_until(&mut self, end: &str) -> String {
         let stdout = self.stdout.as_mut().unwrap();
