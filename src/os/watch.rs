@@ -397,3 +397,21 @@ fn open_member(_member: &Member, _group: &Group) -> std::io::Result<Option<Async
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The task of an idle process, with what it shares, in bytes.
+    const IDLE_BYTES_MAX: usize = 1024;
+
+    fn size_of_future<Arguments, F: Future>(_: impl Fn(Arguments) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_process_costs_little_memory() {
+        let task = size_of_future(Watch::run);
+        assert!(task + size_of::<Shared>() <= IDLE_BYTES_MAX, "{task} + {}", size_of::<Shared>());
+    }
+}

@@ -98,6 +98,35 @@ fn a_root_reaped_by_the_embedding_program_has_an_unseen_exit() {
     });
 }
 
+#[test]
+fn idle_processes_take_no_turn() {
+    check(|bench| async move {
+        let mut cases = Vec::new();
+        for _ in 0..20 {
+            cases.push(bench.launch(bench.request(&["sleep", "60203.25"])).launched().await);
+        }
+        let before = turns();
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await; // idle: the subject of the test
+        let taken = turns() - before;
+        assert!(taken < 15, "{taken} turns in 0.3 s of 20 idle processes");
+        for case in cases {
+            case.tree().kill();
+            case.ends().await;
+        }
+    });
+}
+
+/// How often a thread of this program went to sleep by itself so far.
+fn turns() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let texts = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default());
+    texts
+        .filter_map(|text| {
+            text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+        })
+        .sum()
+}
+
 /// The finding this launcher stands on: the descriptor of a reaped leader still names its group, and signal 0
 /// through it says exactly whether the group has a member.
 #[test]
