@@ -15,8 +15,9 @@ use super::launch::{Fact, FactSink, LaunchError, LaunchRequest, Launcher, Tree};
 use super::means::Means;
 use super::pipe::Pipe;
 use super::root::{Root, exits_are_visible};
+use super::shared::Shared;
 use super::spawn;
-use super::watch::{Shared, Watch};
+use super::watch::Watch;
 
 /// Launches processes from this program.
 #[derive(Debug)]
@@ -48,7 +49,9 @@ impl Launcher for InProcess {
         let shared = Arc::new(Shared::new(facts));
         let launch = Launch { shared: Arc::clone(&shared), request, runtime: self.runtime.clone(), means: self.means };
         // Looking up directory and program may hang with a file system: not on a worker of the runtime.
-        self.runtime.spawn_blocking(move || launch.run());
+        // A runtime that can make no thread panics; the launch is dropped by that and tells its end.
+        let begin = || self.runtime.spawn_blocking(move || launch.run());
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin));
         Box::new(Owned { shared })
     }
 }
@@ -91,9 +94,9 @@ impl Launch {
 }
 
 impl Drop for Launch {
-    /// A launch that never ran, because the runtime went away, is given up; one that ran is past that.
+    /// One that ran is past giving up.
     fn drop(&mut self) {
-        self.shared.give_up();
+        self.shared.give_up("The launch never began: the runtime has ended, or no thread could be made for it.");
     }
 }
 

@@ -3,10 +3,10 @@
 //! The only place for `unsafe` and for calls to the system; each `unsafe` block says why it is sound.
 //!
 //! ```text
-//! in_process ── prepares (place, descriptors) ── spawns (spawn, execute) ──┐
-//!     │                                                                    │ on failure: hints
-//!     └── watch: one task per process ── group: signals, presence ─────────┘
-//!                    └── members: who is in the group (census, survivors)
+//! in_process ─► place, descriptors: what is needed ─► spawn: the child ─► root: owns it, unreaped
+//!     │                                  └ on failure: hints                 │
+//!   shared: how far it is, who may signal ◄── watch: one task per process ───┘
+//!     └─► group: signals, presence                └─► members: who is in the group
 //! ```
 
 #[cfg(unix)]
@@ -31,6 +31,8 @@ pub mod pipe;
 mod place;
 #[cfg(unix)]
 mod root;
+#[cfg(unix)]
+mod shared;
 #[cfg(unix)]
 mod spawn;
 #[cfg(unix)]

@@ -1,29 +1,24 @@
 //! One task for each launched process: it owns the root, and reports its end and that of its group.
 //!
-//! ```text
-//! Preparing ──► Spawning ──► Live ──► Over
-//!     └──────────── abort ────────────►┘
-//! ```
-//!
-//! Signals are sent by whoever asks, at once; the task is only woken to look. While nothing happens it takes no
+//! It is only woken to look; signals are sent by whoever asks (see `shared`). While nothing happens it takes no
 //! turn and holds no more than its root's descriptor.
 //!
-//! Invariant: nothing is signalled once the stage is `Over`, and the root is reaped only then or where its group
-//! is known by more than a number. Lacks: any decision about when to signal.
+//! Invariant: a root whose group is known by its number alone is reaped only when nothing is signalled any more.
+//! Lacks: any decision about when to signal; but see [`Watch::kill_unseen`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
 
 use crate::protocol::state::{Exit, Proof, Signal, Survivor};
 
 use super::group::Group;
-use super::launch::{Fact, FactSink, LaunchError};
+use super::launch::Fact;
 use super::means::Means;
 use super::members::{self, Member};
 use super::root::Root;
+use super::shared::Shared;
 
 /// Scans in which zombies come and go and nothing alive is seen, before the group counts as not visible.
 const SCANS_MAX: usize = 8;
@@ -31,143 +26,6 @@ const SCANS_MAX: usize = 8;
 const PAUSE_MS: u64 = 10;
 /// The longest; each is twice the last.
 const PAUSE_MS_MAX: u64 = 500;
-
-/// What the handle, the launch and the task share.
-pub(super) struct Shared {
-    facts: FactSink,
-    state: Mutex<State>,
-    bell: Notify,
-}
-
-struct State {
-    stage: Stage,
-    /// Everything is to die: nothing but death will do from now on.
-    killing: bool,
-    /// The handle was dropped.
-    released: bool,
-    /// Inspections not answered yet.
-    asked: usize,
-}
-
-enum Stage {
-    /// Nothing was started, and nothing will be if it is given up now.
-    Preparing,
-    /// The kernel is executing the program; nobody knows its number yet.
-    Spawning,
-    Live(Arc<Group>),
-    Over,
-}
-
-impl Shared {
-    pub(super) fn new(facts: FactSink) -> Self {
-        let state = State { stage: Stage::Preparing, killing: false, released: false, asked: 0 };
-        Shared { facts, state: Mutex::new(state), bell: Notify::new() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can leave the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn report(&self, fact: Fact) {
-        (self.facts)(fact);
-    }
-
-    /// Before the launch: whether it is still wanted. From `true` on the program may exist.
-    pub(super) fn begin_spawn(&self) -> bool {
-        let mut state = self.state();
-        let wanted = matches!(state.stage, Stage::Preparing);
-        if wanted {
-            state.stage = Stage::Spawning;
-        }
-        wanted
-    }
-
-    /// Whether there is nothing more to do.
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.state().stage, Stage::Over)
-    }
-
-    /// Gives up a launch that has started nothing; no effect on another.
-    pub(super) fn give_up(&self) {
-        let mut state = self.state();
-        if matches!(state.stage, Stage::Preparing) {
-            state.stage = Stage::Over;
-            drop(state);
-            self.report(Fact::LaunchFailed(cancelled()));
-        }
-    }
-
-    /// Whether what is being started is to be killed.
-    pub(super) fn given_up(&self) -> bool {
-        self.state().killing
-    }
-
-    /// The launch failed and nothing of it exists. Says so, unless it was given up and that was said.
-    pub(super) fn fail(&self, error: LaunchError) {
-        let before = std::mem::replace(&mut self.state().stage, Stage::Over);
-        if !matches!(before, Stage::Over) {
-            self.report(Fact::LaunchFailed(error));
-        }
-    }
-
-    /// The program was executed. If it was given up meanwhile it is killed here.
-    pub(super) fn live(&self, group: Arc<Group>) {
-        let mut state = self.state();
-        if state.killing {
-            group.send(Signal::Kill);
-        }
-        state.stage = Stage::Live(group);
-    }
-
-    pub(super) fn signal(&self, signal: Signal) {
-        if signal == Signal::Kill {
-            return self.kill();
-        }
-        if let Stage::Live(group) = &self.state().stage {
-            group.send(signal);
-            group.resume();
-        }
-    }
-
-    /// Gives the launch up, or kills what came of it.
-    pub(super) fn kill(&self) {
-        self.give_up();
-        let mut state = self.state();
-        state.killing = true;
-        if let Stage::Live(group) = &state.stage {
-            group.send(Signal::Kill);
-        }
-        drop(state);
-        self.bell.notify_one();
-    }
-
-    pub(super) fn inspect(&self) {
-        self.state().asked += 1;
-        self.bell.notify_one();
-    }
-
-    /// The handle is gone: everything dies.
-    pub(super) fn release(&self) {
-        self.state().released = true;
-        self.kill();
-    }
-
-    /// Nothing is signalled from here on.
-    fn close(&self) {
-        self.state().stage = Stage::Over;
-    }
-}
-
-/// What a launch given up before anything was started is called.
-fn cancelled() -> LaunchError {
-    LaunchError {
-        operation: "cancelled",
-        errno: 0,
-        path: None,
-        hint: "The launch was given up before the program was started.".to_owned(),
-    }
-}
 
 /// Who is left of a group.
 enum Left {
@@ -199,10 +57,7 @@ impl Watch {
             let left = self.left().await;
             match &left {
                 Left::Nothing => break,
-                Left::Unseen if !self.root.group().outlives_leader() && !self.root.is_reaped() => {
-                    self.kill_unseen();
-                    continue;
-                }
+                Left::Unseen if self.kill_unseen() => continue,
                 _ => {}
             }
             if !told {
@@ -210,14 +65,10 @@ impl Watch {
                 self.shared.report(Fact::Leftovers(left.count()));
             }
             self.answer(&left).await;
-            let (killing, released) = {
-                let state = self.shared.state();
-                (state.killing, state.released)
-            };
-            if released {
+            if self.shared.is_released() {
                 return;
             }
-            if killing {
+            if self.shared.given_up() {
                 // Again, for members that joined since.
                 self.root.group().send(Signal::Kill);
             }
@@ -233,9 +84,9 @@ impl Watch {
             tokio::select! {
                 biased;
                 exit = self.root.ended() => return exit,
-                () = self.shared.bell.notified() => {}
+                () = self.shared.command() => {}
             }
-            if self.shared.state().asked > 0 {
+            if self.shared.is_asked() {
                 self.answer_while_alive().await;
             }
         }
@@ -253,7 +104,7 @@ impl Watch {
     }
 
     async fn answer(&self, left: &Left) {
-        let asked = std::mem::take(&mut self.shared.state().asked);
+        let asked = self.shared.take_asked();
         if asked == 0 {
             return;
         }
@@ -276,10 +127,17 @@ impl Watch {
     /// Neither the kernel nor `/proc` can tell who is left, and the group's number is ours only as long as the
     /// root is unreaped: what is left is killed now, because it could not be signalled later, and then the
     /// number itself tells when it is gone.
-    fn kill_unseen(&mut self) {
-        let _nobody_signals = self.shared.state();
-        self.root.group().send(Signal::Kill);
-        self.root.reap();
+    ///
+    /// Gives whether that was done now.
+    fn kill_unseen(&mut self) -> bool {
+        if self.root.group().outlives_leader() || self.root.is_reaped() {
+            return false;
+        }
+        self.shared.alone(|| {
+            self.root.group().send(Signal::Kill);
+            self.root.reap();
+        });
+        self.root.is_reaped()
     }
 
     /// Waits for a command, or until what was left has ended.
@@ -294,7 +152,7 @@ impl Watch {
         };
         tokio::select! {
             biased;
-            () = self.shared.bell.notified() => self.pause_ms = PAUSE_MS,
+            () = self.shared.command() => self.pause_ms = PAUSE_MS,
             () = ended => {}
         }
     }
@@ -319,11 +177,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
-        if let Stage::Live(group) = &state.stage {
-            group.send(Signal::Kill);
-        }
-        state.stage = Stage::Over;
+        self.shared.kill_and_close();
     }
 }
 
@@ -393,9 +247,11 @@ fn open_member(_member: &Member, _group: &Group) -> std::io::Result<Option<Async
     Err(rustix::io::Errno::NOSYS.into())
 }
 
-/// Runs what may take long away from the runtime's workers. `None` = the runtime is going away.
+/// Runs what may take long away from the runtime's workers. `None` = the runtime is going away, or it can make no
+/// thread, at which it panics.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::task::spawn_blocking(work).await.ok()
+    let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokio::task::spawn_blocking(work)));
+    begun.ok()?.await.ok()
 }
 
 #[cfg(test)]
