@@ -205,3 +205,28 @@ pub(super) fn beginning(directory: &OwnedFd, program: &CStr, bytes_max: usize) -
     text.truncate(read);
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The way without the kernel's own look-up.
+    fn check(root: &Path, resolved: &Path, expected: Result<(), Errno>) {
+        assert_eq!(open_resolved(root, resolved).map(drop), expected, "{}", resolved.display());
+    }
+
+    #[test]
+    fn a_resolved_path_that_changes_afterwards_is_not_followed_outside() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("in/deep")).unwrap();
+        check(&root, &root, Ok(()));
+        check(&root, &root.join("in/deep"), Ok(()));
+        // Both stand for what was put there between resolving and opening.
+        std::os::unix::fs::symlink("/usr", root.join("last")).unwrap();
+        check(&root, &root.join("last"), Err(Errno::NOTDIR));
+        if cfg!(target_os = "linux") {
+            check(&root, &root.join("last/bin"), Err(Errno::XDEV));
+        }
+    }
+}
