@@ -3,7 +3,7 @@
 use procession::os::launch::Fact;
 use procession::protocol::state::{Exit, Signal};
 
-use crate::harness::{Bench, carrying, check, children, until_state};
+use crate::harness::{Bench, carrying, check, children, until_nobody_carries, until_state};
 
 #[test]
 fn exit_codes_and_signal_deaths_are_told_as_they_were() {
@@ -251,14 +251,6 @@ async fn many(bench: Bench) {
 async fn until_session(pid: &str) {
     let number: i32 = pid.parse().unwrap();
     while nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(number))).map(nix::unistd::Pid::as_raw) != Ok(number) {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
-}
-
-async fn until_nobody_carries(mark: &str) {
-    let deadline = std::time::Instant::now() + crate::harness::PATIENCE;
-    while !carrying(mark).is_empty() {
-        assert!(std::time::Instant::now() < deadline, "{mark} still runs");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }

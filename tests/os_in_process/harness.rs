@@ -283,3 +283,12 @@ pub async fn until_state(pid: &str, states: &str) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
+
+/// Waits until nobody has `mark` among its arguments: who was killed together ends one after the other.
+pub async fn until_nobody_carries(mark: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !carrying(mark).is_empty() {
+        assert!(std::time::Instant::now() < deadline, "{mark} still runs");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
