@@ -8,9 +8,9 @@
 //! Invariant: no signal goes to a number that is not pinned, nor to 0, 1 or a negative one.
 
 use std::io;
+use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

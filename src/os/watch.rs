@@ -37,15 +37,16 @@ enum Left {
 
 /// The task's own part.
 pub(super) struct Watch {
-    shared: Arc<Shared>,
+    /// First, so that it is reaped before the sink is let go.
     root: Root,
+    shared: Arc<Shared>,
     means: Means,
     pause_ms: u64,
 }
 
 impl Watch {
     pub(super) fn new(shared: Arc<Shared>, root: Root, means: Means) -> Self {
-        Watch { shared, root, means, pause_ms: PAUSE_MS }
+        Watch { root, shared, means, pause_ms: PAUSE_MS }
     }
 
     /// Watches to the end. Dropped before, also by a runtime that goes away, it kills and reaps.
