@@ -3,9 +3,11 @@
 //! One side asks ([`Launcher`], [`Tree`]), the other reports ([`Fact`]). Nothing behind this seam decides when
 //! a process ends or what its end is called; nothing in front of it touches a pid.
 //!
-//! Order of facts for one process: `Launched` or `LaunchFailed` once, first; then, after `Launched`,
-//! `RootEnded` once; then `Leftovers` (only if the root left live members behind), any number of
-//! `Survivors` (one for each [`Tree::inspect`]), and `Gone` once, last, if the kernel ever says so.
+//! Order of facts for one process: `Launched` or `LaunchFailed` once, first; after `LaunchFailed` nothing.
+//! After `Launched`, `RootEnded` once; after it `Leftovers` at most once, directly (only if the root left live
+//! members behind, also where they are being killed), and `Gone` once, last, if the kernel ever says so.
+//! `Survivors` come at any time between `Launched` and `Gone`, one for each [`Tree::inspect`] not answered by
+//! `Gone`: also while the root is alive, which then is among them.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -53,7 +55,7 @@ pub enum Fact {
     LaunchFailed(LaunchError),
     /// The root ended.
     RootEnded(Exit),
-    /// The root is gone and this many other live members are left.
+    /// The root is gone and this many other live members were left when it was looked at.
     Leftovers(usize),
     /// What is still alive, and why; the answer to [`Tree::inspect`]. Never empty: then it is `Gone`.
     Survivors(Vec<Survivor>),
@@ -61,7 +63,7 @@ pub enum Fact {
     Gone(Proof),
 }
 
-/// Where facts go. Called from any thread; must not block.
+/// Where facts go. Called from any thread, also from within a call on [`Tree`]; must not block.
 pub type FactSink = Box<dyn Fn(Fact) + Send + Sync>;
 
 /// Launches processes.
@@ -76,11 +78,15 @@ pub trait Launcher: Send + Sync + 'static {
 /// A handle on one tree. Calls never block and never fail: what they could not do shows in the facts.
 /// Dropping it kills what is left of the tree.
 pub trait Tree: Send {
-    /// Gives up a launch that has not been reported yet: what was launched meanwhile is killed.
+    /// Gives up a launch. If nothing was started, `LaunchFailed` with `cancelled` follows at once (from within
+    /// this call) and nothing will be. If the program is being executed or already was, it is killed and told in
+    /// order: `Launched`, `RootEnded`, `Gone`. A launch whose own failure comes first tells that.
     fn abort(&self);
-    /// Sends a signal to every live member, then CONT, so that a stopped one sees it.
+    /// Sends a signal to every live member, then CONT, so that a stopped one sees it. `Kill` is [`Tree::kill`].
+    /// Nothing is sent before `Launched`.
     fn signal(&self, signal: Signal);
-    /// Kills every member, and goes on until nothing is left or the handle is dropped.
+    /// Kills every member, and goes on until nothing is left or the handle is dropped. Before `Launched` it gives
+    /// the launch up.
     fn kill(&self);
     /// Asks for `Survivors` or `Gone`.
     fn inspect(&self);

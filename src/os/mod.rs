@@ -1,6 +1,39 @@
 //! Mechanism: launching a process, owning its tree, reading its pipes. Decides nothing.
 //!
 //! The only place for `unsafe` and for calls to the system; each `unsafe` block says why it is sound.
+//!
+//! ```text
+//! in_process ─► place, descriptors: what is needed ─► spawn: the child ─► root: owns it, unreaped
+//!     │                                  └ on failure: hints                 │
+//!   shared: how far it is, who may signal ◄── watch: one task per process ───┘
+//!     └─► group: signals, presence                └─► members: who is in the group
+//! ```
 
+#[cfg(unix)]
+mod descriptors;
+#[cfg(unix)]
+mod group;
+#[cfg(unix)]
+mod hints;
+#[cfg(unix)]
+pub mod in_process;
 pub mod launch;
+#[cfg(unix)]
+pub mod means;
+#[cfg(unix)]
+mod members;
+#[cfg(unix)]
 pub mod pipe;
+#[cfg(not(unix))]
+#[path = "pipe_absent.rs"]
+pub mod pipe;
+#[cfg(unix)]
+mod place;
+#[cfg(unix)]
+mod root;
+#[cfg(unix)]
+mod shared;
+#[cfg(unix)]
+mod spawn;
+#[cfg(unix)]
+mod watch;

@@ -1,0 +1,12 @@
+//! The in-process launcher with real processes, once for every set of means the system offers.
+//!
+//! The tests run one at a time, each in a runtime of its own, and each ends with a census: no child, no zombie,
+//! no process that carries the test's mark, and as many descriptors as before.
+#![cfg(target_os = "linux")]
+
+mod ending;
+mod guest;
+mod harness;
+mod inherited;
+mod launching;
+mod speed;
