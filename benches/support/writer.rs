@@ -1,13 +1,12 @@
 //! The program that output benches read from: the bench itself, executed again with other arguments.
 //!
-//! It writes whole lines of 80 bytes, in writes of the size asked for and with no buffer of its own, so that what
-//! is measured is the reader.
+//! It writes lines of 80 bytes, in writes of the size asked for and with no buffer of its own, so that what is
+//! measured is the reader. What stands at each position is known, so that a reader can be checked.
 
 use std::env;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::process;
 
 const FLAG: &str = "--writer";
@@ -33,15 +32,20 @@ pub fn run_if_asked() {
     }
 }
 
+/// What the writer puts at `position` of its output: lines, begun anew with each write.
+pub fn byte_at(chunk: usize, position: u64) -> u8 {
+    let column = position % chunk as u64 % LINE_BYTES as u64;
+    if column == LINE_BYTES as u64 - 1 { b'\n' } else { b'x' }
+}
+
 fn write_lines(chunk: usize, total: u64) -> i32 {
-    // SAFETY: descriptor 1 is open for as long as the process lives, and never closed by this handle.
-    let stdout = ManuallyDrop::new(unsafe { File::from_raw_fd(1) });
-    let line = [b'x'; LINE_BYTES - 1].iter().chain(b"\n");
-    let bytes: Vec<u8> = line.copied().cycle().take(chunk).collect();
+    let stdout = io::stdout().as_fd().try_clone_to_owned().expect("a free descriptor");
+    let mut unbuffered = File::from(stdout);
+    let bytes: Vec<u8> = (0..chunk as u64).map(|position| byte_at(chunk, position)).collect();
     let mut left = total;
     while left > 0 {
         let count = left.min(chunk as u64) as usize;
-        match (&*stdout).write_all(&bytes[..count]) {
+        match unbuffered.write_all(&bytes[..count]) {
             Ok(()) => left -= count as u64,
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return 1,
             Err(error) => panic!("writing: {error}"),
