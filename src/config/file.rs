@@ -60,15 +60,17 @@ fn parse(text: &str) -> Result<Map<String, Value>, String> {
 fn explain(text: &str, message: &str) -> (String, String) {
     let reason = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(message);
     let line = match message.strip_prefix("TOML parse error at line ") {
-        Some(rest) => rest.chars().take_while(char::is_ascii_digit).collect(),
-        None => line_of_number(text).map_or_else(|| "?".to_owned(), |line| line.to_string()),
+        Some(rest) => Some(rest.chars().take_while(char::is_ascii_digit).collect()),
+        None => line_of_number(text).map(|line| line.to_string()),
     };
-    (format!("line {line}"), shorten(reason))
+    (line.map_or_else(|| "text".to_owned(), |line: String| format!("line {line}")), shorten(reason))
 }
 
-/// The first line up to which the text parses but for a number that does not fit.
+/// The first line up to which the text parses but for a number that does not fit. In a list over several lines
+/// that is the line of its end.
 fn line_of_number(text: &str) -> Option<usize> {
-    let long_number = |line: &str| line.bytes().filter(u8::is_ascii_hexdigit).count() >= 3;
+    let may_end_number =
+        |line: &str| line.contains([']', '}']) || line.bytes().filter(u8::is_ascii_hexdigit).count() >= 3;
     let mut end = 0;
     text.split_inclusive('\n')
         .enumerate()
@@ -76,7 +78,7 @@ fn line_of_number(text: &str) -> Option<usize> {
             end += line.len();
             (index + 1, line, &text[..end])
         })
-        .filter(|(_, line, _)| long_number(line))
+        .filter(|(_, line, _)| may_end_number(line))
         .take(LINES_TRIED_MAX)
         .find(|(_, _, head)| parse(head).is_err_and(|message| !message.starts_with("TOML parse error")))
         .map(|(number, _, _)| number)

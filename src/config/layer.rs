@@ -26,7 +26,7 @@ impl Layer {
     /// Checks and takes a nested table, or a table of dotted names.
     pub fn of_table(scope: Scope, table: Map<String, Value>, source: &str) -> Result<Self, ConfigError> {
         let mut layer = Layer::default();
-        layer.add_table(scope, "", table, source)?;
+        layer.add_table(scope, None, table, source)?;
         Ok(layer)
     }
 
@@ -57,11 +57,11 @@ impl Layer {
             }
             (Place::Section, ValueKind::Table(table)) => {
                 self.note_profile(name);
-                self.add_table(scope, name, table, source)
+                self.add_table(scope, Some(name), table, source)
             }
             // Down to the first leaf: `limts.live_per_host` says more than `limts`, and finds what was meant.
             (Place::Unknown { .. }, ValueKind::Table(table)) if !table.is_empty() => {
-                self.add_table(scope, name, table, source)
+                self.add_table(scope, Some(name), table, source)
             }
             (place, kind) => Err(no_key(name, source, &kind, place)),
         }
@@ -80,13 +80,16 @@ impl Layer {
     fn add_table(
         &mut self,
         scope: Scope,
-        prefix: &str,
+        prefix: Option<&str>,
         table: Map<String, Value>,
         source: &str,
     ) -> Result<(), ConfigError> {
         // Sorted, so that of several mistakes the same one is always reported.
         for (name, value) in table.into_iter().collect::<BTreeMap<_, _>>() {
-            let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+            let name = match prefix {
+                Some(prefix) => format!("{prefix}.{name}"),
+                None => name,
+            };
             self.add(scope, &name, value, source)?;
         }
         Ok(())
