@@ -50,7 +50,12 @@ pub struct LaunchError {
 #[derive(Debug)]
 pub enum Fact {
     /// The kernel executed the program. The read ends of its output.
-    Launched { stdout: Pipe, stderr: Pipe },
+    Launched {
+        /// Its standard output.
+        stdout: Pipe,
+        /// Its standard error.
+        stderr: Pipe,
+    },
     /// The program was not executed; nothing of it exists.
     LaunchFailed(LaunchError),
     /// The root ended.

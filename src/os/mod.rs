@@ -9,6 +9,8 @@
 //!     └─► group: signals, presence                └─► members: who is in the group
 //! ```
 
+#![allow(unsafe_code, reason = "system calls that no safe package wraps; nowhere else")]
+
 #[cfg(unix)]
 mod descriptors;
 #[cfg(unix)]
