@@ -8,3 +8,4 @@ pub mod config;
 pub mod logic;
 pub mod os;
 pub mod protocol;
+pub mod runtime;

@@ -123,8 +123,9 @@ mod tests {
 
     #[test]
     fn a_code_of_a_later_version_reads_as_internal() {
-        let error: Error = serde_json::from_value(json!({"code": "from_the_future", "message": "m", "retryable": false}))
-            .expect("an unknown code is taken");
+        let error: Error =
+            serde_json::from_value(json!({"code": "from_the_future", "message": "m", "retryable": false}))
+                .expect("an unknown code is taken");
         assert_eq!(error.code, Code::Internal);
     }
 
