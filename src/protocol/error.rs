@@ -19,6 +19,7 @@ pub enum Code {
     InvalidArgument,
     UnknownProcess,
     UnknownSession,
+    Ambiguous,
     LimitReached,
     Conflict,
     LaunchFailed,
