@@ -99,6 +99,16 @@ impl HostCore {
         }
     }
 
+    /// A session is gone with everything in it: its places are free, its records forgotten.
+    pub fn evict(&mut self, session: &SessionName) {
+        self.places.retain(|_, tenant| tenant.session != *session);
+        let gone: Vec<ProcessId> =
+            self.finished.values().filter(|(name, _)| name == session).map(|(_, id)| id.clone()).collect();
+        for id in &gone {
+            self.forgotten(id);
+        }
+    }
+
     /// Places taken.
     pub fn held(&self) -> u64 {
         self.places.len() as u64

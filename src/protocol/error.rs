@@ -109,6 +109,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<super::id::NameError> for Error {
+    fn from(error: super::id::NameError) -> Self {
+        Error::new(Code::InvalidArgument, error.to_string()).with("expected", error.expected)
+    }
+}
+
 /// At most [`GIVEN_BYTES_MAX`] bytes of `text`, cut at a character.
 pub fn shorten(text: &str) -> String {
     if text.len() <= GIVEN_BYTES_MAX {

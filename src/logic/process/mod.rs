@@ -162,6 +162,11 @@ impl ProcessCore {
         self.carry(now, effects)
     }
 
+    /// It is to end, with its own grace.
+    pub fn end(&mut self, now: Moment, reason: Reason) -> Vec<Effect> {
+        self.live(now, Input::End(reason, self.facts.policy.grace_ms))
+    }
+
     /// Bytes were written. After its end they are ignored: nothing is added to a final process.
     pub fn output(&mut self, now: Moment, stream: Stream, bytes: &[u8]) -> Vec<Effect> {
         if self.settled() {
@@ -256,11 +261,6 @@ impl ProcessCore {
         }
         out
     }
-}
-
-/// Why the process ends, for the policy's own grace.
-pub fn end(reason: Reason, grace_ms: u64) -> Input {
-    Input::End(reason, grace_ms)
 }
 
 /// How long a process lives in relation to its request, by how it was made.

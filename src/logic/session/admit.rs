@@ -1,6 +1,7 @@
 //! What may start: limits, labels, ids of starts. Admission makes the record; the place comes from the host.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{Record, SessionCore};
 use crate::logic::gauge::Gauge;
@@ -25,6 +26,8 @@ pub struct Ask {
     pub mode: Mode,
     /// What to start.
     pub spec: Arc<Spec>,
+    /// The time of day.
+    pub at: SystemTime,
 }
 
 /// What becomes of a start.
@@ -70,6 +73,18 @@ impl SessionCore {
     pub fn succeed(&mut self, now: Moment, ask: &Ask, old: &ProcessId) -> Result<(), Error> {
         self.refuse_if_ending()?;
         let agent = self.records.get(old).map_or_else(|| owner(&ask.origin.caller), |record| record.agent.clone());
+        self.insert(now, ask, agent, Some(old.clone()));
+        Ok(())
+    }
+
+    /// Makes the record of a process that is started again after its end was confirmed: a place is needed.
+    ///
+    /// # Errors
+    /// As for a new start.
+    pub fn again(&mut self, now: Moment, ask: &Ask, old: &ProcessId) -> Result<(), Error> {
+        self.refuse_if_ending()?;
+        let agent = self.records.get(old).map_or_else(|| owner(&ask.origin.caller), |record| record.agent.clone());
+        self.check_live(now, &agent)?;
         self.insert(now, ask, agent, Some(old.clone()));
         Ok(())
     }
@@ -175,6 +190,7 @@ impl SessionCore {
             name: quote::name(&shown),
             spec: Arc::clone(&ask.spec),
             admitted: now,
+            admitted_at: ask.at,
             summary: Summary { state: State::Starting, settled: false, exit: None, cleanup: None, ended: None },
             gauge: Arc::new(Gauge::new(now)),
             replaces,

@@ -7,6 +7,7 @@ pub mod admit;
 mod find;
 pub mod forget;
 mod gather;
+pub mod orphan;
 pub mod show;
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +48,8 @@ pub struct Record {
     pub spec: Arc<Spec>,
     /// When it was admitted.
     pub admitted: Moment,
+    /// The time of day then.
+    pub admitted_at: SystemTime,
     /// What is known of it without asking.
     pub summary: Summary,
     /// How much it wrote.
@@ -136,6 +139,11 @@ impl SessionCore {
     /// Every process that is not settled.
     pub fn live(&self) -> Vec<ProcessId> {
         self.order.values().filter(|id| !self.records[*id].summary.settled).cloned().collect()
+    }
+
+    /// Every process of an agent, finished ones included, in order of admission.
+    pub fn of_agent(&self, agent: &AgentName) -> Vec<ProcessId> {
+        self.order.values().filter(|id| self.records[*id].agent == *agent).cloned().collect()
     }
 
     /// Nothing starts from now on.
@@ -235,13 +243,6 @@ impl SessionCore {
             forget.extend(self.over_retention());
         }
         Told { freed, settled, forget }
-    }
-
-    /// Its actor died: what was known of it is all that will be.
-    pub fn orphaned(&mut self, id: &ProcessId, status: Status) {
-        if let Some(record) = self.records.get_mut(id) {
-            record.orphaned = Some(Box::new(status));
-        }
     }
 
     fn refuse_if_ending(&self) -> Result<(), Error> {
