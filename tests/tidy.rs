@@ -166,11 +166,13 @@ fn is_code(comment: &str) -> bool {
     matches!(comment, "}" | "};" | "});" | "})") || (ends && (calls || signs.iter().any(|sign| comment.contains(sign))))
 }
 
-/// Tests that wait for time. Fixture programs may: what they do is what they are named for.
+/// Tests that wait for time. Fixture programs may: what they do is what they are named for; and so may the one file
+/// that says when a test may let time pass.
 fn sleeping_tests(path: &str, source: &Source) -> Vec<(usize, String)> {
     let tokens = &source.tokens;
     let begins = |at: usize| (at..at + 5).map(|at| source.text(at)).eq(["[", "cfg", "(", "test", ")"]);
-    let from = if path.starts_with("tests/fixtures/") || path.starts_with("benches/") {
+    let may = ["tests/fixtures/", "tests/support/pause.rs", "benches/"];
+    let from = if may.iter().any(|start| path.starts_with(start)) {
         tokens.len()
     } else if path.starts_with("tests/") {
         0

@@ -1,6 +1,7 @@
 //! How the facade reaches the actors, without seeing one.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,8 +11,7 @@ use super::clock::Clock;
 use super::host::{Arguments, HostActor, HostMsg, Surroundings};
 use super::port::{Pending, Port, StartGuard};
 use super::session::{Opening, SessionCall};
-use crate::logic::environment::Variable;
-use crate::os::launch::Launcher;
+use crate::os;
 use crate::protocol::call::{Answer, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::{AgentName, SessionName};
@@ -25,10 +25,8 @@ pub struct Beginning {
     pub limits: HostLimits,
     /// What a session that was not opened opens with; absent = such calls are refused.
     pub auto_open: Option<(Arc<SessionSettings>, PathBuf)>,
-    /// Who launches.
-    pub launcher: Arc<dyn Launcher>,
     /// The environment that commands may inherit.
-    pub environment: Vec<Variable>,
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// The way to one host. Dropping it ends everything the host started.
@@ -45,8 +43,8 @@ impl Link {
     pub async fn start(with: Beginning) -> Result<Self, Error> {
         let surroundings = Surroundings {
             clock: Clock::start(),
-            launcher: with.launcher,
-            environment: with.environment,
+            launcher: os::launcher(),
+            environment: os::bytes_of(with.environment),
             timeout_max_ms: with.limits.timeout_max_ms,
         };
         let arguments =

@@ -15,3 +15,6 @@ pub mod link;
 pub mod port;
 pub mod process;
 pub mod session;
+
+#[cfg(test)]
+mod tests;

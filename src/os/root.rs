@@ -243,6 +243,7 @@ fn open_descriptor(_pid: Pid) -> Option<OwnedFd> {
 
 /// Whether a child's exit can be seen: not where SIGCHLD is ignored or `SA_NOCLDWAIT` set, because the kernel
 /// then reaps children itself.
+#[expect(clippy::disallowed_methods, reason = "only reads the embedder's setting")]
 pub(super) fn exits_are_visible() -> io::Result<bool> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: a null new action changes nothing; the old one is written on success.

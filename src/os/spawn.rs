@@ -102,6 +102,10 @@ impl Prepared {
             match self.spawn_once(request, means) {
                 Ok(pid) => return Ok(pid),
                 Err(Errno::TXTBSY) if tried < BUSY_TRIES && !given_up() => {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "a thread of the launch's own; the kernel tells no end of ETXTBSY"
+                    )]
                     std::thread::sleep(Duration::from_millis(pause_ms));
                     pause_ms = (2 * pause_ms).min(BUSY_PAUSE_MS_MAX);
                 }

@@ -8,7 +8,6 @@ use super::dispatch;
 use super::session::Session;
 use crate::actors::link::{Beginning, Link};
 use crate::config;
-use crate::os;
 use crate::protocol::call::{Answer, Call, Caller, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::SessionName;
@@ -90,8 +89,7 @@ impl HostBuilder {
         let link = Link::start(Beginning {
             limits: self.settings.limits,
             auto_open: self.settings.auto_open.then_some((default, home)),
-            launcher: os::launcher(),
-            environment: os::bytes_of(environment),
+            environment,
         })
         .await?;
         Ok(Host { inner: Arc::new(Inner { settings: self.settings, directory, link }) })

@@ -1,5 +1,6 @@
 //! How processes end, and what they leave in their group.
 
+use crate::pause::{look_again, spend};
 use procession::os::launch::Fact;
 use procession::protocol::state::{Exit, Signal};
 
@@ -178,7 +179,7 @@ fn a_fork_loop_is_killed_whole() {
             let mut case =
                 bench.sh("echo ready; while :; do sh -c 'sleep 61501.25' & sleep 0.002; done").launched().await;
             case.read_until("ready").await;
-            tokio::time::sleep(std::time::Duration::from_millis(30)).await; // lets it fork: the subject of the test
+            spend(std::time::Duration::from_millis(30)).await; // lets it fork: the subject of the test
             case.tree().kill();
             assert_eq!(case.root_end().await, Exit::signal("SIGKILL", false));
             case.gone_somehow().await;
@@ -251,7 +252,7 @@ async fn many(bench: Bench) {
 async fn until_session(pid: &str) {
     let number: i32 = pid.parse().unwrap();
     while nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(number))).map(nix::unistd::Pid::as_raw) != Ok(number) {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        look_again().await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! What depends on the program around: its runtime, its SIGCHLD, its user; and the kernel facts relied upon.
 
+use crate::pause::{look_again, look_again_blocking, spend};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ fn a_runtime_that_goes_away_takes_its_processes_with_it() {
             let deadline = std::time::Instant::now() + PATIENCE;
             while !(children().is_empty() && carrying("60201.25").is_empty()) {
                 assert!(std::time::Instant::now() < deadline, "{means:?}: {:?} left", children());
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                look_again_blocking();
             }
         }
     }
@@ -106,7 +107,7 @@ fn idle_processes_take_no_turn() {
             cases.push(bench.launch(bench.request(&["sleep", "60203.25"])).launched().await);
         }
         let before = turns();
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await; // idle: the subject of the test
+        spend(std::time::Duration::from_millis(300)).await; // idle: the subject of the test
         let taken = turns() - before;
         assert!(taken < 15, "{taken} turns in 0.3 s of 20 idle processes");
         for case in cases {
@@ -148,7 +149,7 @@ fn a_reaped_leaders_descriptor_still_names_its_group() {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         match group_signal(descriptor.as_raw_fd(), 0) {
-            Ok(()) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            Ok(()) => look_again_blocking(),
             Err(errno) => break assert_eq!(errno, libc::ESRCH),
         }
         assert!(std::time::Instant::now() < deadline, "the member's parent does not reap it");
@@ -221,7 +222,7 @@ fn as_an_ordinary_user() {
                 assert_eq!((survivors[0].name.as_str(), survivors[0].user.as_str()), ("rootpause", "root"));
                 assert_eq!(survivors[0].why, "may not be signalled: runs as root");
                 asked += 1;
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await; // idle: the subject of this part
+                spend(std::time::Duration::from_millis(100)).await; // idle: the subject of this part
             }
             assert!(asked >= 3 && cpu_ticks() - used_before <= 10, "it waits without spinning");
             assert!(case.facts.try_recv().is_err(), "not gone while it lives");
@@ -243,7 +244,7 @@ async fn until_owned_by_root(pid: &str) {
         if status.contains("Uid:\t0\t0\t0\t0") {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        look_again().await;
     }
 }
 

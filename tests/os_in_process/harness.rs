@@ -1,5 +1,6 @@
 //! What every test here uses: a launcher for each set of means, a case for each process, and the census.
 
+use crate::pause::look_again;
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -280,7 +281,7 @@ pub async fn until_state(pid: &str, states: &str) {
             return;
         }
         assert!(std::time::Instant::now() < deadline, "{pid} is {state:?}, not one of {states:?}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        look_again().await;
     }
 }
 
@@ -289,6 +290,6 @@ pub async fn until_nobody_carries(mark: &str) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !carrying(mark).is_empty() {
         assert!(std::time::Instant::now() < deadline, "{mark} still runs");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        look_again().await;
     }
 }

@@ -1,5 +1,6 @@
 //! Where and what is launched, and what is said when that cannot be done.
 
+use crate::pause::spend;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -215,7 +216,7 @@ fn a_program_open_for_writing_is_tried_again_and_then_named() {
         assert!(began.elapsed() < std::time::Duration::from_secs(5));
         let case = bench.launch(bench.request(&["./busy"]));
         // The first tries meet the open file, a later one does not.
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        spend(std::time::Duration::from_millis(20)).await;
         drop(writer);
         assert_eq!(case.launched().await.ends().await, Exit::code(6));
     });

@@ -9,4 +9,6 @@ mod guest;
 mod harness;
 mod inherited;
 mod launching;
+#[path = "../support/pause.rs"]
+mod pause;
 mod speed;

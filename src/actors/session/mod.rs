@@ -107,6 +107,9 @@ pub enum SessionMsg {
         /// Whether they are stopped.
         now: bool,
     },
+    /// The actor of that process fails, as a bug would make it.
+    #[cfg(test)]
+    Panic(ProcessId),
 }
 
 /// A start that waits for another process's end.
@@ -207,6 +210,8 @@ impl Actor for SessionActor {
             SessionMsg::Abandoned(id) => state.end_process(&id, Reason::StartCancelled),
             SessionMsg::Forget(id) => state.forget(&id),
             SessionMsg::End { now } => state.end(&myself, now),
+            #[cfg(test)]
+            SessionMsg::Panic(id) => state.processes[&id].send_message(ProcessMsg::Panic)?,
         }
         Ok(())
     }

@@ -15,6 +15,8 @@
 
 mod characters;
 mod labels;
+#[cfg(test)]
+mod memory_tests;
 mod page;
 mod ring;
 #[cfg(test)]

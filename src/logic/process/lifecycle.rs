@@ -245,7 +245,7 @@ impl Lifecycle {
 
     /// What is known about what it left behind, once final.
     pub fn cleanup(&self) -> Option<Cleanup> {
-        (self.phase == Phase::Final).then(|| match self.verdict {
+        (self.phase == Phase::Final).then_some(match self.verdict {
             Some(Verdict::Uncertain) => Cleanup::Uncertain,
             _ => Cleanup::Confirmed,
         })

@@ -110,7 +110,7 @@ impl SessionCore {
     pub fn limit_reached(&self, now: Moment, limit: (&str, u64), held: u64, agent: &AgentName) -> Error {
         let own = self.holders(now, Some(agent));
         let others = held.saturating_sub(own.len() as u64);
-        let named: Vec<String> = own.iter().map(|holder| name_of(holder)).collect();
+        let named: Vec<String> = own.iter().map(name_of).collect();
         let whose = if own.is_empty() { "none of them is yours".to_owned() } else { named.join(", ") };
         let (name, value) = limit;
         Error::new(
