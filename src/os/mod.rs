@@ -11,6 +11,8 @@
 
 #![allow(unsafe_code, reason = "system calls that no safe package wraps; nowhere else")]
 
+#[cfg(not(unix))]
+mod absent;
 #[cfg(unix)]
 mod descriptors;
 #[cfg(unix)]
@@ -40,15 +42,19 @@ mod spawn;
 #[cfg(unix)]
 mod watch;
 
+/// Whether processes can be owned here.
+pub const SUPPORTED: bool = cfg!(unix);
+
 /// What launches on this system, within the current tokio runtime.
-#[cfg(unix)]
 pub fn launcher() -> std::sync::Arc<dyn launch::Launcher> {
-    std::sync::Arc::new(in_process::InProcess::new(tokio::runtime::Handle::current()))
+    #[cfg(unix)]
+    return std::sync::Arc::new(in_process::InProcess::new(tokio::runtime::Handle::current()));
+    #[cfg(not(unix))]
+    return std::sync::Arc::new(absent::Absent);
 }
 
 /// Names and values of variables as the system has them.
-#[cfg(unix)]
 pub fn bytes_of(variables: Vec<(std::ffi::OsString, std::ffi::OsString)>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    use std::os::unix::ffi::OsStringExt;
-    variables.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
+    let bytes = |text: std::ffi::OsString| text.into_encoded_bytes();
+    variables.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect()
 }

@@ -49,7 +49,7 @@ pub struct Origin {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $variant:ident($body:ty) = $action:literal, $who:ident;)*) => {
+    ($($(#[$doc:meta])* $variant:ident($body:ty) -> $answer:ty = $action:literal, $who:ident;)*) => {
         /// What is asked of a host.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(tag = "action", rename_all = "snake_case")]
@@ -85,6 +85,14 @@ macro_rules! calls {
                     _ => None,
                 }
             }
+
+            /// The JSON Schema of what one verb answers.
+            pub fn answer_schema(action: &str) -> Option<schemars::Schema> {
+                match action {
+                    $($action => Some(schemars::schema_for!($answer)),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -100,45 +108,45 @@ pub enum Audience {
 
 calls! {
     /// Launches a process in the background.
-    Start(Spec) = "start", Agents;
+    Start(Spec) -> Status = "start", Agents;
     /// Runs a command to its end.
-    Exec(Exec) = "exec", Agents;
+    Exec(Exec) -> ExecAnswer = "exec", Agents;
     /// The caller's processes.
-    List(List) = "list", Agents;
+    List(List) -> ListAnswer = "list", Agents;
     /// Everything about one process.
-    Status(GetStatus) = "status", Agents;
+    Status(GetStatus) -> Status = "status", Agents;
     /// A page of output.
-    Output(ReadOutput) = "output", Agents;
+    Output(ReadOutput) -> Page = "output", Agents;
     /// Waits for something to be true.
-    Wait(Wait) = "wait", Agents;
+    Wait(Wait) -> WaitAnswer = "wait", Agents;
     /// Ends a process's tree.
-    Stop(Stop) = "stop", Agents;
+    Stop(Stop) -> Status = "stop", Agents;
     /// Stops, confirms, starts afresh.
-    Restart(Restart) = "restart", Agents;
+    Restart(Restart) -> Status = "restart", Agents;
     /// Changes a deadline or label.
-    Update(Update) = "update", Agents;
+    Update(Update) -> Status = "update", Agents;
     /// Forgets a finished record.
-    Clear(Clear) = "clear", Agents;
+    Clear(Clear) -> Forgotten = "clear", Agents;
     /// Stops and forgets.
-    Remove(Remove) = "remove", Agents;
+    Remove(Remove) -> Forgotten = "remove", Agents;
     /// Opens a session.
-    OpenSession(OpenSession) = "open_session", Operator;
+    OpenSession(OpenSession) -> SessionInfo = "open_session", Operator;
     /// Every session.
-    ListSessions(ListSessions) = "list_sessions", Operator;
+    ListSessions(ListSessions) -> SessionsAnswer = "list_sessions", Operator;
     /// Forgets a session's finished records.
-    ResetSession(ResetSession) = "reset_session", Operator;
+    ResetSession(ResetSession) -> ResetAnswer = "reset_session", Operator;
     /// Ends a session.
-    DeleteSession(DeleteSession) = "delete_session", Operator;
+    DeleteSession(DeleteSession) -> DeleteAnswer = "delete_session", Operator;
     /// Opens an agent.
-    OpenAgent(OpenAgent) = "open_agent", Operator;
+    OpenAgent(OpenAgent) -> AgentInfo = "open_agent", Operator;
     /// Closes an agent.
-    CloseAgent(CloseAgent) = "close_agent", Operator;
+    CloseAgent(CloseAgent) -> CloseAnswer = "close_agent", Operator;
     /// Gives a process to another agent.
-    Transfer(Transfer) = "transfer", Operator;
+    Transfer(Transfer) -> Status = "transfer", Operator;
     /// The host as it stands.
-    HostStatus(GetHostStatus) = "host_status", Operator;
+    HostStatus(GetHostStatus) -> HostStatus = "host_status", Operator;
     /// Ends the host.
-    Shutdown(Shutdown) = "shutdown", Operator;
+    Shutdown(Shutdown) -> ShutdownAnswer = "shutdown", Operator;
 }
 
 /// What a host answers.
@@ -406,7 +414,10 @@ mod tests {
     fn every_verb_has_a_schema_of_an_object() {
         for (action, _) in VERBS {
             let schema = Call::schema(action).expect("a schema for each verb");
-            assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{action}");
+            let answer = Call::answer_schema(action).expect("a schema for each answer");
+            for schema in [schema, answer] {
+                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{action}");
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::logic::process::lifecycle::Policy;
 use crate::logic::process::{Admission, ProcessCall, ProcessCore};
 use crate::logic::session::admit::shown;
 use crate::logic::session::{Admitted, Ask, Record};
+use crate::os;
 use crate::os::launch::LaunchRequest;
 use crate::protocol::call::Origin;
 use crate::protocol::error::{Code, Error};
@@ -37,6 +38,9 @@ impl SessionState {
     }
 
     fn ask(&self, origin: Origin, mode: Mode, spec: Arc<Spec>) -> Result<Ask, Error> {
+        if !os::SUPPORTED {
+            return Err(Error::new(Code::UnsupportedPlatform, "processes are managed on Linux and macOS only"));
+        }
         environment::check(&self.core.settings().env, &spec)?;
         let needed = self.core.settings().containment_require;
         let has = self.around.launcher.containment();
