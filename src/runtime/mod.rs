@@ -4,5 +4,7 @@
 //! `exec` stops that command; dropping the last [`Host`] ends everything it started.
 
 mod host;
+pub mod settings;
+pub mod tools;
 
 pub use host::{Host, HostBuilder};
