@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod config;
+pub mod frontend;
 pub mod logic;
 pub mod os;
 pub mod protocol;
