@@ -11,3 +11,5 @@ pub mod mcp;
 pub mod rpc;
 #[cfg(feature = "cli")]
 mod run;
+#[cfg(feature = "cli")]
+mod signals;

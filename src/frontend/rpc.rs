@@ -132,6 +132,13 @@ async fn write_lines<W: AsyncWrite + Unpin>(mut queue: mpsc::Receiver<Value>, wr
 /// Calls in flight by their id, each with what cancels it.
 type InFlight = Arc<Mutex<HashMap<String, CancellationToken>>>;
 
+/// What a call in flight holds.
+struct Place {
+    cancel: CancellationToken,
+    /// Given back when its answer is queued, so that unread answers count as calls.
+    room: OwnedSemaphorePermit,
+}
+
 struct Connection {
     host: Host,
     answers: mpsc::Sender<Value>,
@@ -174,34 +181,34 @@ impl Connection {
                 }
             }
             Ok(Message::Call { id, origin, call }) => match self.admit(&id) {
-                Ok((cancel, place)) => self.begin(id, origin, call, cancel, place),
+                Ok(place) => self.begin(id, origin, *call, place),
                 Err(error) => self.refuse(id, error).await,
             },
             Err((id, error)) => self.refuse(id, error).await,
         }
     }
 
-    fn admit(&self, id: &Value) -> Result<(CancellationToken, OwnedSemaphorePermit), Error> {
+    fn admit(&self, id: &Value) -> Result<Place, Error> {
         let mut in_flight = lock(&self.in_flight);
         if in_flight.contains_key(&id.to_string()) {
             return Err(Error::new(Code::Conflict, format!("call {id} is not answered yet: ids in flight are unique")));
         }
-        let place = self.room.clone().try_acquire_owned().map_err(|_| {
+        let room = self.room.clone().try_acquire_owned().map_err(|_| {
             Error::new(Code::Busy, format!("{IN_FLIGHT_MAX} calls are in flight, no more are taken"))
                 .with("limit", IN_FLIGHT_MAX)
         })?;
         let cancel = CancellationToken::new();
         in_flight.insert(id.to_string(), cancel.clone());
-        Ok((cancel, place))
+        Ok(Place { cancel, room })
     }
 
-    fn begin(&mut self, id: Value, origin: Origin, call: Call, cancel: CancellationToken, place: OwnedSemaphorePermit) {
+    fn begin(&mut self, id: Value, origin: Origin, call: Call, place: Place) {
         let (host, answers, in_flight) = (self.host.clone(), self.answers.clone(), self.in_flight.clone());
         self.calls.spawn(async move {
             let result = tokio::select! {
                 biased;
                 result = host.call(origin, call) => result,
-                () = cancel.cancelled() => Err(Error::new(Code::Cancelled, "the call was cancelled")),
+                () = place.cancel.cancelled() => Err(Error::new(Code::Cancelled, "the call was cancelled")),
             };
             let answer = match result {
                 Ok(answer) => json!({"id": id, "result": answer}),
@@ -210,7 +217,7 @@ impl Connection {
             // Before the answer can be seen: whoever sees it may use the id again.
             lock(&in_flight).remove(&id.to_string());
             let _ = answers.send(answer).await;
-            drop(place);
+            drop(place.room);
         });
     }
 
@@ -245,7 +252,7 @@ fn too_long(bytes: u64) -> Error {
 /// What a client says in one line.
 #[derive(Debug, PartialEq)]
 enum Message {
-    Call { id: Value, origin: Origin, call: Call },
+    Call { id: Value, origin: Origin, call: Box<Call> },
     Cancel(Value),
 }
 
@@ -270,7 +277,7 @@ impl Message {
         let id = fields.remove("id").ok_or_else(|| anonymous(Error::missing("id", "a string or an integer")))?;
         check_id("id", &id).map_err(anonymous)?;
         match envelope(fields) {
-            Ok((origin, call)) => Ok(Message::Call { id, origin, call }),
+            Ok((origin, call)) => Ok(Message::Call { id, origin, call: Box::new(call) }),
             Err(error) => Err((id, error)),
         }
     }
