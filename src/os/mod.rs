@@ -39,3 +39,16 @@ mod shared;
 mod spawn;
 #[cfg(unix)]
 mod watch;
+
+/// What launches on this system, within the current tokio runtime.
+#[cfg(unix)]
+pub fn launcher() -> std::sync::Arc<dyn launch::Launcher> {
+    std::sync::Arc::new(in_process::InProcess::new(tokio::runtime::Handle::current()))
+}
+
+/// Names and values of variables as the system has them.
+#[cfg(unix)]
+pub fn bytes_of(variables: Vec<(std::ffi::OsString, std::ffi::OsString)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    use std::os::unix::ffi::OsStringExt;
+    variables.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
+}

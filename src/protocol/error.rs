@@ -19,6 +19,7 @@ pub enum Code {
     InvalidArgument,
     UnknownProcess,
     UnknownSession,
+    Ambiguous,
     LimitReached,
     Conflict,
     LaunchFailed,
@@ -107,6 +108,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<super::id::NameError> for Error {
+    fn from(error: super::id::NameError) -> Self {
+        Error::new(Code::InvalidArgument, error.to_string()).with("expected", error.expected)
+    }
+}
 
 /// At most [`GIVEN_BYTES_MAX`] bytes of `text`, cut at a character.
 pub fn shorten(text: &str) -> String {

@@ -74,7 +74,7 @@ pub enum Reason {
 }
 
 /// How the root ended, as the kernel told it. Never invented: absent where nobody saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Exit {
     /// The exit code, where the root exited.
@@ -101,7 +101,7 @@ impl Exit {
 }
 
 /// What is known about what the process left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cleanup {
     /// Nothing is left, as `proof` says.
@@ -111,7 +111,7 @@ pub enum Cleanup {
 }
 
 /// What shows that nothing is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
     /// The kernel told the subreaper of the tree that it has no child (ECHILD).
@@ -123,7 +123,7 @@ pub enum Proof {
 }
 
 /// How far the means of ending a process reach, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainmentKind {
     /// The POSIX process group: what leaves it (`setsid`) is out of reach.
@@ -135,7 +135,7 @@ pub enum ContainmentKind {
 }
 
 /// The containment a process has, and why it is not a stronger one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Containment {
     /// How far it reaches.
@@ -147,7 +147,7 @@ pub struct Containment {
 
 /// Something of the process that was still there when waiting for its end was given up.
 /// Named by program, user and age: no interface shows an OS pid.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Survivor {
     /// The program's name.

@@ -1,0 +1,120 @@
+//! How the facade reaches the actors, without seeing one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ractor::{Actor, ActorRef};
+
+use super::clock::Clock;
+use super::host::{Arguments, HostActor, HostMsg, Surroundings};
+use super::port::{Pending, Port, StartGuard};
+use super::session::{Opening, SessionCall};
+use crate::logic::environment::Variable;
+use crate::os::launch::Launcher;
+use crate::protocol::call::{Answer, Origin};
+use crate::protocol::error::Error;
+use crate::protocol::id::{AgentName, SessionName};
+use crate::protocol::settings::{HostLimits, SessionSettings};
+use crate::protocol::verb::agent::Sees;
+use crate::protocol::verb::host::Shutdown;
+
+/// What a host begins with.
+pub struct Beginning {
+    /// Its limits.
+    pub limits: HostLimits,
+    /// What a session that was not opened opens with; absent = such calls are refused.
+    pub auto_open: Option<(Arc<SessionSettings>, PathBuf)>,
+    /// Who launches.
+    pub launcher: Arc<dyn Launcher>,
+    /// The environment that commands may inherit.
+    pub environment: Vec<Variable>,
+}
+
+/// The way to one host. Dropping it ends everything the host started.
+#[derive(Debug)]
+pub struct Link {
+    host: ActorRef<HostMsg>,
+}
+
+impl Link {
+    /// Starts a host. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// `internal` where no actor could be made.
+    pub async fn start(with: Beginning) -> Result<Self, Error> {
+        let surroundings = Surroundings {
+            clock: Clock::start(),
+            launcher: with.launcher,
+            environment: with.environment,
+            timeout_max_ms: with.limits.timeout_max_ms,
+        };
+        let arguments =
+            Arguments { limits: with.limits, auto_open: with.auto_open, surroundings: Arc::new(surroundings) };
+        let (host, _) = Actor::spawn(None, HostActor, arguments)
+            .await
+            .map_err(|error| Error::internal(format!("no actor could be made for the host: {error}")))?;
+        Ok(Link { host })
+    }
+
+    /// Asks a session. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// What the session answers; `unavailable` where nobody is left to answer.
+    pub async fn ask(&self, origin: Origin, call: SessionCall) -> Result<(Answer, Option<StartGuard>), Error> {
+        self.send(|port| HostMsg::Call(origin, call, port)).await
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// `conflict`, `limit_reached`, `shutting_down`.
+    pub async fn open(
+        &self,
+        name: SessionName,
+        settings: Arc<SessionSettings>,
+        directory: PathBuf,
+        agents: BTreeMap<AgentName, Sees>,
+    ) -> Result<Answer, Error> {
+        let opening = Opening { settings, directory, agents };
+        Ok(self.send(|port| HostMsg::Open(name, opening, port)).await?.0)
+    }
+
+    /// Every session.
+    ///
+    /// # Errors
+    /// `unavailable` where the host has ended.
+    pub async fn sessions(&self) -> Result<Answer, Error> {
+        Ok(self.send(HostMsg::Sessions).await?.0)
+    }
+
+    /// The host as it stands.
+    ///
+    /// # Errors
+    /// `unavailable` where the host has ended.
+    pub async fn status(&self) -> Result<Answer, Error> {
+        Ok(self.send(HostMsg::Status).await?.0)
+    }
+
+    /// Ends the host. Dropping the future does not stop the shutdown.
+    ///
+    /// # Errors
+    /// `unavailable` where the host has ended.
+    pub async fn shutdown(&self, shutdown: Shutdown) -> Result<Answer, Error> {
+        Ok(self.send(|port| HostMsg::Shutdown(shutdown, Some(port))).await?.0)
+    }
+
+    async fn send(&self, message: impl FnOnce(Port) -> HostMsg) -> Result<(Answer, Option<StartGuard>), Error> {
+        let (port, pending): (Port, Pending) = Port::new();
+        self.host.send_message(message(port)).map_err(|_| Error::gone())?;
+        let reply = pending.await.map_err(|_| Error::gone())?;
+        Ok((reply.answer?, reply.guard))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A host that has ended has nothing to end.
+        let _ = self.host.send_message(HostMsg::Abandoned);
+    }
+}

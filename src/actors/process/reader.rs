@@ -1,0 +1,79 @@
+//! Reads one output pipe into a process's mailbox.
+//!
+//! A reader holds a few credits, one for each buffer that is on its way: the child is slowed by its own pipe, never
+//! by the host's memory. Many small writes are the common case and the expensive one: after a short read it pauses,
+//! so that the next one finds more. The first bytes after silence are never delayed, and nothing is once the root
+//! has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tokio::sync::{Semaphore, watch};
+
+use super::ProcessMsg;
+use crate::os::pipe::Pipe;
+use crate::protocol::output::Stream;
+
+/// Buffers on their way from one pipe.
+const CREDITS: usize = 4;
+/// Size of a buffer.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// A read below this is short.
+const SHORT_BYTES: usize = 16 * 1024;
+/// Pause after a short read.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Most that is read when asked to finish: what the largest pipe can hold.
+const FINISH_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// How eagerly a pipe is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// With pauses after short reads.
+    Steady,
+    /// Without pauses.
+    Hurry,
+    /// What is there now, and no more.
+    Finish,
+}
+
+/// Reads `pipe` to its end, or until asked to finish, then says that the stream is closed.
+pub async fn read(mut pipe: Pipe, stream: Stream, actor: ActorRef<ProcessMsg>, mut pace: watch::Receiver<Pace>) {
+    let credits = Arc::new(Semaphore::new(CREDITS));
+    let mut finished = 0;
+    loop {
+        // The semaphore is never closed, so a permit always comes.
+        let Ok(credit) = Arc::clone(&credits).acquire_owned().await else { break };
+        let mut bytes = Vec::new();
+        if next(&mut pipe, &mut bytes, &mut pace).await == 0 {
+            break;
+        }
+        let (short, now) = (bytes.len() < SHORT_BYTES, *pace.borrow());
+        finished += if now == Pace::Finish { bytes.len() } else { 0 };
+        if actor.send_message(ProcessMsg::Bytes(stream, bytes, credit)).is_err() || finished > FINISH_BYTES_MAX {
+            break;
+        }
+        if short && now == Pace::Steady {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                _ = pace.changed() => {}
+            }
+        }
+    }
+    // A process that is gone needs no word.
+    let _ = actor.send_message(ProcessMsg::Closed(stream));
+}
+
+/// The next bytes; 0 = the end, or nothing more is wanted. A failing read is an end.
+async fn next(pipe: &mut Pipe, bytes: &mut Vec<u8>, pace: &mut watch::Receiver<Pace>) -> usize {
+    loop {
+        if *pace.borrow_and_update() == Pace::Finish {
+            return pipe.read_now(bytes, BUFFER_BYTES).ok().flatten().unwrap_or(0);
+        }
+        tokio::select! {
+            biased;
+            read = pipe.read(bytes, BUFFER_BYTES) => return read.unwrap_or(0),
+            changed = pace.changed() => if changed.is_err() { return 0 },
+        }
+    }
+}
