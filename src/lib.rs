@@ -6,6 +6,7 @@
 
 pub mod actors;
 pub mod config;
+pub mod frontend;
 pub mod logic;
 pub mod os;
 pub mod protocol;

@@ -1,3 +1,5 @@
-//! The command line.
+//! The command line. Everything it does stands in the library's front ends.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    procession::frontend::cli::main()
+}

@@ -7,6 +7,8 @@ mod dispatch;
 mod host;
 mod process;
 mod session;
+pub mod settings;
+pub mod tools;
 
 pub use host::{Host, HostBuilder};
 pub use process::{Output, Process};
