@@ -10,14 +10,16 @@ use super::clock::Clock;
 use super::host::{HostMsg, Surroundings};
 use super::port::Port;
 use super::session::{Arguments, Opening, SessionActor, SessionCall, SessionMsg};
-use crate::config;
 use crate::logic::host::HostCore;
 use crate::os;
 use crate::protocol::call::{Answer, Caller, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::{Handle, ProcessId, SessionName};
+use crate::protocol::settings::{
+    EnvInherit, EnvSettings, ExecSettings, HostLimits, OutputSettings, SessionLimits, SessionSettings, StopSettings,
+};
 use crate::protocol::spec::{Mode, Spec};
-use crate::protocol::state::{Cleanup, Reason, State};
+use crate::protocol::state::{Cleanup, ContainmentKind, Reason, Signal, State};
 use crate::protocol::verb::list::List;
 
 /// A host that gives places and keeps what it is told.
@@ -29,7 +31,7 @@ impl Actor for Places {
     type Arguments = ();
 
     async fn pre_start(&self, _: ActorRef<HostMsg>, (): ()) -> Result<HostCore, ractor::ActorProcessingErr> {
-        Ok(HostCore::new(config::defaults().limits))
+        Ok(HostCore::new(HostLimits { live_per_host: 8, finished_per_host: 8, sessions: 1, timeout_max_ms: None }))
     }
 
     async fn handle(
@@ -57,6 +59,26 @@ impl Actor for Places {
     }
 }
 
+fn settings() -> SessionSettings {
+    SessionSettings {
+        directory: None,
+        limits: SessionLimits {
+            live_per_session: 8,
+            finished_per_session: 8,
+            parked_calls_per_session: 8,
+            timeout_max_ms: None,
+        },
+        output: OutputSettings { retain_bytes: 4096, page_bytes: 4096, drain_idle_ms: 250, drain_max_ms: 5000 },
+        exec: ExecSettings { timeout_ms: 0, max_output_bytes: 4096 },
+        start_timeout_ms: 0,
+        stop: StopSettings { grace_ms: 5000, confirm_ms: 4000, signal: Signal::Term },
+        shell: vec!["sh".to_owned(), "-c".to_owned()],
+        env: EnvSettings { inherit: EnvInherit::All, pass: Vec::new(), deny: Vec::new() },
+        cwd_outside: false,
+        containment_require: ContainmentKind::Group,
+    }
+}
+
 struct Bench {
     session: ActorRef<SessionMsg>,
     told: mpsc::UnboundedReceiver<HostMsg>,
@@ -66,7 +88,7 @@ impl Bench {
     async fn new() -> Self {
         let (sender, told) = mpsc::unbounded_channel();
         let (host, _) = Actor::spawn(None, Places(sender), ()).await.expect("a host");
-        let settings = Arc::new(config::defaults().profiles["default"].clone());
+        let settings = Arc::new(settings());
         let environment = os::bytes_of(vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))]);
         let surroundings =
             Surroundings { clock: Clock::start(), launcher: os::launcher(), environment, timeout_max_ms: None };

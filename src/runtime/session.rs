@@ -1,8 +1,11 @@
 //! Handles on a session, an agent and a request: who calls.
 
+use serde_json::Value;
+
 use super::dispatch;
 use super::host::Host;
 use super::process::Process;
+use super::tools::{self, CancellationToken, Style, ToolResult, ToolSpec};
 use crate::protocol::call::{Answer, Call, Caller, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::{AgentName, Handle, RequestName, SessionName};
@@ -179,6 +182,31 @@ impl Agent {
     /// As [`Host::call`].
     pub async fn call(&self, call: Call) -> Result<Answer, Error> {
         self.host.call(self.origin.clone(), call).await
+    }
+
+    /// The tools a language model is offered for this agent.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
+    /// # let host = procession::Host::builder().start().await?;
+    /// # let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
+    /// use procession::tools::{CancellationToken, Style};
+    /// let names: Vec<_> = agent.tools(Style::Actions).into_iter().map(|tool| tool.name).collect();
+    /// assert_eq!(names, ["exec", "process"]);
+    ///
+    /// let arguments = serde_json::json!({"command": "echo hello"});
+    /// let result = agent.call_tool("exec", arguments, CancellationToken::new()).await;
+    /// assert!(!result.is_error && result.text.contains("hello"));
+    /// # host.shutdown().await?; Ok(()) }
+    /// ```
+    pub fn tools(&self, style: Style) -> Vec<ToolSpec> {
+        tools::specs(style)
+    }
+
+    /// Calls a tool by name. Total: what went wrong is told in the result. Cancelling `cancel`, or dropping the
+    /// future, cancels the call: a command in the foreground is stopped, anything else stops nothing.
+    pub async fn call_tool(&self, name: &str, arguments: Value, cancel: CancellationToken) -> ToolResult {
+        tools::call_tool(&self.host, self.origin.clone(), name, arguments, cancel).await
     }
 
     /// Launches a process; answers once the kernel executed the program. Dropping the future before that stops it.

@@ -20,5 +20,7 @@ mod spec;
 mod text;
 
 pub use answer::ToolResult;
+pub use tokio_util::sync::CancellationToken;
+
 pub use call::call_tool;
 pub use spec::{Style, ToolSpec, specs};
