@@ -9,6 +9,8 @@
 //! Lacks on purpose: labels, pages of whole characters, limits, policy, records, actors, a ledger, and any proof
 //! that a tree is gone beyond its process group.
 
+#![allow(unsafe_code, reason = "the floor is raw calls: that is its point")]
+
 mod messages;
 mod poll;
 mod ring;

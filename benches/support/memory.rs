@@ -1,5 +1,7 @@
 //! Memory and CPU time of this process, as the kernel counts them, and its limit of descriptors.
 
+#![allow(unsafe_code, reason = "reads clocks and limits that no safe package wraps")]
+
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
