@@ -24,7 +24,7 @@ use crate::runtime::settings::{Loaded, Sources, load};
 
 /// Owns background processes for agents: starts them, keeps their output, ends them with all their children.
 #[derive(Debug, Parser)]
-#[command(name = "procession", version, about, max_term_width = 100)]
+#[command(name = "procession", version, about, max_term_width = 100, subcommand_required = true)]
 struct Cli {
     #[command(flatten)]
     common: Common,
@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            let _ = error.print();
+            complain(&first_paragraph(&error.to_string()));
             return ExitCode::from(OURS);
         }
     };
@@ -123,7 +123,12 @@ pub fn main() -> ExitCode {
 fn perform(cli: Cli) -> Result<u8, String> {
     let loaded = load(sources(&cli)).map_err(|error| error.to_string())?;
     if let Command::Config(config) = &cli.command {
-        return show_settings(&loaded, config.json).map_err(|error| error.to_string());
+        return match show_settings(&loaded, config.json) {
+            Ok(()) => Ok(0),
+            // Who reads no further has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(0),
+            Err(error) => Err(error.to_string()),
+        };
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -217,18 +222,23 @@ fn setting(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-fn show_settings(loaded: &Loaded, as_json: bool) -> std::io::Result<u8> {
+fn show_settings(loaded: &Loaded, as_json: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if as_json {
         serde_json::to_writer_pretty(&mut out, &loaded.report)?;
-        writeln!(out)?;
-        return Ok(0);
+        return writeln!(out);
     }
     let width = loaded.report.iter().map(|row| row.key.len()).max().unwrap_or(0);
     for row in &loaded.report {
         writeln!(out, "{:width$}  {}  ({})", row.key, row.value, row.source)?;
     }
-    Ok(0)
+    Ok(())
+}
+
+/// What is wrong, in one line, without the usage that follows it.
+fn first_paragraph(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    format!("{}; see --help", lines.join(" ").trim_start_matches("error: "))
 }
 
 fn log_to_stderr() {

@@ -75,7 +75,7 @@ where
     client.ask(Call::Wait(wait)).await?;
     let status = client.status(Call::Status(crate::protocol::verb::status::GetStatus { process_id: process })).await?;
     for warning in &status.warnings {
-        tracing::warn!("{warning}");
+        tracing::info!("{warning}");
     }
     Ok(exit_code(&status, ended_by))
 }

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{ANSWER_BYTES_MIN, Draft, FIELDS_BYTES, ToolResult};
 use super::describe::duration;
 use super::lenient;
-use super::text::begin_at_line;
+use super::text::{Text, begin_at_line};
 use crate::protocol::call::{Answer, Call, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::Handle;
-use crate::protocol::output::{Encoding, Page};
+use crate::protocol::output::Page;
 use crate::protocol::settings::{HostSettings, SessionSettings};
 use crate::protocol::spec::Spec;
 use crate::protocol::state::Reason;
@@ -33,8 +33,10 @@ const START_SETTLE_MS: u64 = 500;
 const ANSWER_MARGIN_MS: u64 = 250;
 /// What an `exec` keeps of its bound, after the grace, for the proof that nothing is left.
 const EXEC_MARGIN_MS: u64 = 2_000;
-/// Least time an `exec` is given, whatever the grace.
+/// Least time an `exec` is given, whatever the grace; half the bound where that is less.
 const EXEC_TIMEOUT_MS_MIN: u64 = 1_000;
+/// A page of so few bytes is not made shorter.
+const PAGE_BYTES_LEFT: u64 = 64;
 
 /// Calls a tool.
 ///
@@ -102,21 +104,21 @@ impl Door<'_> {
     }
 
     async fn output(&self, mut read: ReadOutput) -> Result<Draft, Error> {
-        let base64 = read.encoding == Some(Encoding::Base64);
         let whole = read.stream.is_none();
         let asked = read.max_bytes;
-        let most = page_bytes_max(self.host.settings(), base64);
+        let most = page_bytes_max(self.host.settings());
         read.max_bytes = Some(asked.unwrap_or(most).min(most));
         let asked_ms = self.bound_wait(&mut read.wait_ms);
         let mut page = self.newest_or_from(&read).await?;
-        // Many small chunks have more around them than in them. Cutting them here would lose what was cut.
-        while base64 && serde_json::to_string(&page.chunks).is_ok_and(|text| text.len() as u64 > most / 3 * 4) {
-            read.max_bytes = read.max_bytes.map(|bytes| (bytes / 2).max(1));
+        // Text in JSON, and chunks with their names, take more room than their bytes. A page that is cut short goes
+        // on at its end; one that is cut in its middle would have to be read again.
+        while let Some(less) = fewer_bytes(&page, whole, most) {
+            read.max_bytes = Some(less);
             page = self.newest_or_from(&read).await?;
         }
         let mut draft = Draft::page(&page, whole);
-        if asked.is_some_and(|asked| asked > most) {
-            draft.set("max_bytes", json!(most));
+        if asked.is_some_and(|asked| Some(asked) != read.max_bytes) {
+            draft.set("max_bytes", json!(read.max_bytes));
         }
         if asked_ms.is_some_and(|asked| Some(asked) != read.wait_ms) {
             draft.set("wait_ms", json!(read.wait_ms));
@@ -172,7 +174,7 @@ impl Door<'_> {
 
     /// The newest page: from a line's start, no longer than `max_bytes`.
     async fn newest(&self, read: ReadOutput, status: &Status) -> Result<Page, Error> {
-        let most = read.max_bytes.unwrap_or_else(|| page_bytes_max(self.host.settings(), false));
+        let most = read.max_bytes.unwrap_or_else(|| page_bytes_max(self.host.settings()));
         let from = status.output.end.saturating_sub(most).max(status.output.earliest);
         let whole = read.stream.is_none();
         let mut page = self.page(ReadOutput { cursor: Some(from), max_bytes: Some(most), ..read }).await?;
@@ -247,10 +249,20 @@ fn changed_process(call: &Call) -> Option<Handle> {
     }
 }
 
-/// Most bytes of one page whose answer fits, as text or in base64.
-fn page_bytes_max(settings: &HostSettings, base64: bool) -> u64 {
-    let room = settings.mcp.answer_bytes.max(ANSWER_BYTES_MIN) - FIELDS_BYTES;
-    if base64 { room / 4 * 3 } else { room }
+/// Most bytes of one page's output in an answer.
+fn page_bytes_max(settings: &HostSettings) -> u64 {
+    settings.mcp.answer_bytes.max(ANSWER_BYTES_MIN) - FIELDS_BYTES
+}
+
+/// How many bytes to read instead, where this page takes more than `room` in an answer.
+fn fewer_bytes(page: &Page, whole: bool, room: u64) -> Option<u64> {
+    let raw = page.chunks.iter().any(|chunk| chunk.data_base64.is_some());
+    let shown = if raw { json!(page.chunks) } else { json!(Text::of_page(page, whole).text) };
+    let takes = shown.to_string().len() as u64;
+    let read = page.next_cursor.saturating_sub(page.start);
+    // In proportion, and a little less, so that one step is nearly always enough.
+    let less = (read * room / takes.max(1)).saturating_sub(read / 64);
+    (takes > room && read > PAGE_BYTES_LEFT).then(|| less.clamp(PAGE_BYTES_LEFT, read - 1))
 }
 
 /// Gives a command so little time that stopping it and proving that nothing is left fits into one call. Says how
@@ -259,7 +271,8 @@ fn bound_exec(exec: &mut Exec, settings: &HostSettings) -> Option<u64> {
     let session: Option<&SessionSettings> = settings.profiles.get("default");
     let grace = exec.grace_ms.or(session.map(|session| session.stop.grace_ms)).unwrap_or(0);
     let asked = exec.timeout_ms.or(session.map(|session| session.exec.timeout_ms)).unwrap_or(0);
-    let most = settings.mcp.call_max_ms.saturating_sub(grace + EXEC_MARGIN_MS).max(EXEC_TIMEOUT_MS_MIN);
+    let call_max = settings.mcp.call_max_ms;
+    let most = call_max.saturating_sub(grace + EXEC_MARGIN_MS).max(EXEC_TIMEOUT_MS_MIN.min(call_max / 2));
     let bounded = asked == 0 || asked > most;
     exec.timeout_ms = Some(if bounded { most } else { asked });
     bounded.then_some(most)
