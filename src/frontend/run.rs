@@ -4,8 +4,8 @@
 //! command's; 128+n for a signal, also one that asked us to end; 124 at the deadline; 126 and 127 as a shell; 125
 //! for a mistake of ours; 4 where it is not proven that nothing is left.
 //!
-//! The command never waits for our reader: its output is kept by the host, the newest `output.retain_bytes` of it.
-//! What a reader slower than that loses is counted on standard error. A reader that has gone ends the command.
+//! The command never waits for our reader: its output is kept by the host, the newest `output.retain_bytes` of it
+//! (64 MiB unless configured). What a reader loses that falls behind by more is counted on standard error. A reader that has gone ends the command.
 //!
 //! Deliberately absent: a terminal, input, detaching.
 
