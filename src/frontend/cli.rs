@@ -22,6 +22,9 @@ use crate::protocol::spec::Spec;
 use crate::runtime::Host;
 use crate::runtime::settings::{Loaded, Sources, load};
 
+/// What `run` keeps for a reader that falls behind: bursts of this size are lost to nobody.
+const RUN_RETAIN_BYTES: u64 = 64 * 1024 * 1024;
+
 /// Owns background processes for agents: starts them, keeps their output, ends them with all their children.
 #[derive(Debug, Parser)]
 #[command(name = "procession", version, about, max_term_width = 100, subcommand_required = true)]
@@ -50,8 +53,8 @@ enum Command {
     /// Run a command in the foreground and end its whole tree with it
     ///
     /// Exit code: the command's; 128+n for a signal; 124 at the deadline; 126/127 as a shell; 125 for a mistake of
-    /// ours; 4 if it is not proven that nothing is left. Output that is not read is kept up to output.retain_bytes;
-    /// what is lost is counted on standard error.
+    /// ours; 4 if it is not proven that nothing is left. A reader may fall behind by output.retain_bytes (64 MiB here);
+    /// what is lost beyond is counted on standard error.
     Run(Run),
     /// Serve a model over MCP on standard input and output
     Mcp(Mcp),
@@ -187,18 +190,18 @@ fn spec(run: Run) -> Spec {
 }
 
 fn sources(cli: &Cli) -> Sources {
-    let inherit = match cli.command {
-        Command::Run(_) => Some("all"),
-        Command::Mcp(_) => Some("filtered"),
-        Command::Rpc => Some("core"),
-        Command::Config(_) => None,
+    let preferred = match cli.command {
+        Command::Run(_) => vec![("env.inherit", json!("all")), ("output.retain_bytes", json!(RUN_RETAIN_BYTES))],
+        Command::Mcp(_) => vec![("env.inherit", json!("filtered"))],
+        Command::Rpc => vec![("env.inherit", json!("core"))],
+        Command::Config(_) => Vec::new(),
     };
     // Names and values that are no text are none of ours.
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     Sources {
-        preferred: inherit.map(|inherit| ("env.inherit".to_owned(), json!(inherit))).into_iter().collect(),
+        preferred: preferred.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         file: cli.common.config.clone().or_else(|| usual_file(&environment)),
         environment,
         flags: cli.common.set.clone(),

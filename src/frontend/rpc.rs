@@ -50,7 +50,8 @@ const ENVELOPE: &[&str] = &["id", "session", "agent", "request", "call"];
 /// Serves until `reader` ends, then ends the host.
 ///
 /// # Errors
-/// The writer failed before the reader ended. The host has been ended then, too.
+/// The writer failed before the reader ended, and not because its other side has gone. The host has been ended then,
+/// too.
 pub async fn serve<R, W>(host: Host, reader: R, writer: W) -> std::io::Result<()>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -79,7 +80,11 @@ where
             }
         },
     };
-    written.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    match written.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        // A client that has gone has nothing to be told.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Serves on standard input and output.

@@ -4,8 +4,8 @@
 //! command's; 128+n for a signal, also one that asked us to end; 124 at the deadline; 126 and 127 as a shell; 125
 //! for a mistake of ours; 4 where it is not proven that nothing is left.
 //!
-//! The command never waits for our reader: its output is kept by the host, the newest `output.retain_bytes` of it.
-//! What a reader slower than that loses is counted on standard error. A reader that has gone ends the command.
+//! The command never waits for our reader: its output is kept by the host, the newest `output.retain_bytes` of it
+//! (64 MiB unless configured). What a reader loses that falls behind by more is counted on standard error. A reader that has gone ends the command.
 //!
 //! Deliberately absent: a terminal, input, detaching.
 
@@ -105,18 +105,18 @@ impl Client<'_> {
     {
         let mut copy = pin!(self.copy(process, out, err));
         let mut stops = FuturesUnordered::new();
-        let mut ended_by = None;
+        let (mut ended_by, mut copying) = (None, true);
         loop {
             tokio::select! {
-                copied = &mut copy => match copied {
+                copied = &mut copy, if copying => match copied {
                     Ok(()) => break,
                     Err(failure) => {
                         if failure.kind() != io::ErrorKind::BrokenPipe {
                             tracing::error!(%failure, "the output could not be shown");
                         }
+                        copying = false;
                         ended_by = ended_by.or(Some(SIGPIPE));
-                        self.stop(process, None).await;
-                        break;
+                        stops.push(self.stop(process, None));
                     }
                 },
                 signal = ends.next() => {
@@ -126,7 +126,9 @@ impl Client<'_> {
                 }
                 Some(()) = stops.next() => {
                     // Ended. What is left to show is short, unless nobody reads it.
-                    let _ = tokio::time::timeout(Duration::from_millis(LAST_WRITE_MS), &mut copy).await;
+                    if copying {
+                        let _ = tokio::time::timeout(Duration::from_millis(LAST_WRITE_MS), &mut copy).await;
+                    }
                     break;
                 }
             }

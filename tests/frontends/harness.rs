@@ -29,7 +29,7 @@ impl Mark {
     }
 
     /// A shell command that lives until it is ended.
-    pub fn sleep(&self) -> String {
+    pub fn lives(&self) -> String {
         format!("sleep {}", self.0)
     }
 

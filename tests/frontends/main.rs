@@ -4,6 +4,7 @@
 
 #![cfg(all(feature = "cli", target_os = "linux"))]
 
+mod config;
 mod harness;
 mod mcp;
 mod rpc;

@@ -57,7 +57,7 @@ async fn the_official_client_lists_and_calls_side_by_side() {
     };
     let (is_error, done) = call("exec", json!({"command": "echo out; echo err >&2; exit 3"})).await;
     assert_eq!((is_error, &done["process"]["exit"]["code"]), (Some(false), &json!(3)));
-    let (_, started) = call("process", json!({"action": "start", "command": mark.sleep(), "label": "web"})).await;
+    let (_, started) = call("process", json!({"action": "start", "command": mark.lives(), "label": "web"})).await;
     assert_eq!(started["process"]["state"], "running");
     assert_eq!(mark.census().len(), 1);
 
@@ -80,7 +80,7 @@ async fn the_official_client_lists_and_calls_side_by_side() {
 async fn the_end_of_the_input_ends_everything_and_a_pending_wait_does_not_hold_it() {
     let mark = Mark::new();
     let mut peer = connect().await;
-    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.sleep(), "label": "w"})).await;
+    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.lives(), "label": "w"})).await;
     send_call(&mut peer, 2, "process", json!({"action": "wait", "process_id": "w", "wait_ms": 600_000})).await;
     // The answer to a later call shows that the wait was taken.
     call(&mut peer, 3, "process", json!({"action": "list"})).await;
@@ -96,7 +96,7 @@ async fn the_end_of_the_input_ends_everything_and_a_pending_wait_does_not_hold_i
 async fn a_signal_ends_everything_too() {
     let mark = Mark::new();
     let mut peer = connect().await;
-    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.sleep()})).await;
+    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.lives()})).await;
     let pid = nix::unistd::Pid::from_raw(peer.child.id().expect("running").cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("sent");
     assert_eq!(peer.status().await.code(), Some(143));
@@ -107,7 +107,7 @@ async fn a_signal_ends_everything_too() {
 async fn a_cancelled_wait_is_not_answered_and_ends_nothing() {
     let mark = Mark::new();
     let mut peer = connect().await;
-    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.sleep(), "label": "w"})).await;
+    call(&mut peer, 1, "process", json!({"action": "start", "command": mark.lives(), "label": "w"})).await;
     send_call(&mut peer, 2, "process", json!({"action": "wait", "process_id": "w"})).await;
     call(&mut peer, 3, "process", json!({"action": "list"})).await;
     peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})).await;
@@ -122,11 +122,12 @@ async fn a_cancelled_wait_is_not_answered_and_ends_nothing() {
 async fn a_cancelled_exec_is_stopped() {
     let mark = Mark::new();
     let mut peer = connect().await;
-    send_call(&mut peer, 1, "exec", json!({"command": mark.sleep(), "label": "job"})).await;
+    send_call(&mut peer, 1, "exec", json!({"command": mark.lives(), "label": "job"})).await;
     // Wait by its label until it is there, then for its end.
     let mut id = 2;
     while call(&mut peer, id, "process", json!({"action": "status", "process_id": "job"})).await["isError"] == true {
         id += 1;
+        assert!(id < 10_000, "it never began");
     }
     peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
     let waited = call(&mut peer, id + 1, "process", json!({"action": "wait", "process_id": "job"})).await;
@@ -188,10 +189,10 @@ async fn no_call_outlives_its_bound() {
     let mark = Mark::new();
     let mut peer = connect_with(&["mcp", "--set", "mcp.call_max_ms=1000"]).await;
     let began = Instant::now();
-    let ran = call(&mut peer, 1, "exec", json!({"command": mark.sleep(), "grace_ms": 0})).await;
+    let ran = call(&mut peer, 1, "exec", json!({"command": mark.lives(), "grace_ms": 0})).await;
     assert_eq!((&ran["isError"], &ran["structuredContent"]["process"]["state"]), (&json!(true), &json!("timed_out")));
     assert!(ran["structuredContent"]["advice"].as_str().is_some_and(|advice| advice.contains("start")), "{ran}");
-    call(&mut peer, 2, "process", json!({"action": "start", "command": mark.sleep(), "label": "w"})).await;
+    call(&mut peer, 2, "process", json!({"action": "start", "command": mark.lives(), "label": "w"})).await;
     let waited = call(&mut peer, 3, "process", json!({"action": "wait", "process_id": "w"})).await;
     assert_eq!(waited["structuredContent"]["outcome"], "timeout");
     assert_eq!(waited["structuredContent"]["wait_ms"], 750);

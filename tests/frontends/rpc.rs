@@ -18,7 +18,7 @@ async fn calls_are_answered_in_any_order_and_the_end_of_the_input_ends_everythin
     let mark = Mark::new();
     let mut peer = Peer::start(&["rpc"]);
     assert_eq!(peer.next().await.expect("hello")["hello"]["protocol"], 1);
-    let started = call(&mut peer, 1, json!({"action": "start", "command": mark.sleep(), "label": "w"})).await;
+    let started = call(&mut peer, 1, json!({"action": "start", "command": mark.lives(), "label": "w"})).await;
     assert_eq!(started["result"]["state"], "running", "{started}");
     send(&mut peer, 2, json!({"action": "wait", "process_id": "w", "until": {"kind": "exit"}})).await;
     let taken = call(&mut peer, 2, json!({"action": "list"})).await;
@@ -44,10 +44,11 @@ async fn calls_are_answered_in_any_order_and_the_end_of_the_input_ends_everythin
 async fn a_cancelled_exec_is_stopped() {
     let mark = Mark::new();
     let mut peer = Peer::start(&["rpc"]);
-    send(&mut peer, 1, json!({"action": "exec", "command": mark.sleep(), "label": "job"})).await;
+    send(&mut peer, 1, json!({"action": "exec", "command": mark.lives(), "label": "job"})).await;
     let mut id = 2;
     while call(&mut peer, id, json!({"action": "status", "process_id": "job"})).await["error"].is_object() {
         id += 1;
+        assert!(id < 10_000, "it never began");
     }
     peer.send(json!({"cancel": 1})).await;
     assert_eq!(peer.answer(1).await["error"]["code"], "cancelled");

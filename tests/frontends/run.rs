@@ -38,14 +38,14 @@ async fn the_exit_code_is_the_commands_or_says_why_there_is_none() {
 #[tokio::test]
 async fn bytes_are_passed_on_as_they_are() {
     check(&["--", "printf", "a\\0b\\377\\n"], 0, b"a\0b\xff\n", "").await;
-    let many: Vec<u8> = (1..=30000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
-    check(&["--", "seq", "1", "30000"], 0, &many, "").await;
+    let many: Vec<u8> = (1..=1_000_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    check(&["--", "seq", "1", "1000000"], 0, &many, "").await;
 }
 
 #[tokio::test]
 async fn what_the_command_leaves_behind_is_ended_with_it() {
     let mark = Mark::new();
-    check(&["--shell", "--", &format!("{} >/dev/null 2>&1 & exit 0", mark.sleep())], 0, b"", "").await;
+    check(&["--shell", "--", &format!("{} >/dev/null 2>&1 & exit 0", mark.lives())], 0, b"", "").await;
     mark.check_gone();
 }
 
@@ -66,7 +66,7 @@ async fn code(mut child: Child) -> Option<i32> {
 async fn a_signal_ends_the_tree_and_is_the_exit_code() {
     for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let mark = Mark::new();
-        let mut child = start(&format!("echo ready; {} & {}", mark.sleep(), mark.sleep()));
+        let mut child = start(&format!("echo ready; {} & {}", mark.lives(), mark.lives()));
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).await.expect("read");
         assert_eq!(line, "ready\n");
@@ -79,7 +79,7 @@ async fn a_signal_ends_the_tree_and_is_the_exit_code() {
 #[tokio::test]
 async fn a_second_signal_does_not_wait_for_the_grace() {
     let mark = Mark::new();
-    let script = format!("trap 'echo asked' TERM; echo ready; while :; do {} & wait $!; done", mark.sleep());
+    let script = format!("trap 'echo asked' TERM; echo ready; while :; do {} & wait $!; done", mark.lives());
     let mut child = procession(&["run", "--grace-ms", "60000", "--shell", "--", &script])
         .stdout(Stdio::piped())
         .spawn()
@@ -96,7 +96,7 @@ async fn a_second_signal_does_not_wait_for_the_grace() {
 #[tokio::test]
 async fn a_reader_that_has_gone_ends_the_command_quietly() {
     let mark = Mark::new();
-    let mut child = start(&format!("{} & yes", mark.sleep()));
+    let mut child = start(&format!("{} & yes", mark.lives()));
     let mut beginning = [0; 4];
     let mut stdout = child.stdout.take().expect("piped");
     stdout.read_exact(&mut beginning).await.expect("read");

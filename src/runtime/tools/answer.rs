@@ -280,3 +280,6 @@ fn map_of(answer: &impl Serialize) -> Map<String, Value> {
         Err(error) => Map::from_iter([("answer".to_owned(), json!(error.to_string()))]),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::schema::Kinds;
 use super::spec::{ACTIONS, EXEC, PROCESS, UNTIL_EXIT, exec_kinds, process_kinds};
 use crate::protocol::call::{Call, unknown_field};
-use crate::protocol::error::Error;
+use crate::protocol::error::{Code, Error};
 
 /// Other tools' words, ours, and what to know about the difference.
 const FOREIGN: &[(&str, &str, &str)] = &[
@@ -121,7 +121,10 @@ fn no_field(name: &str, kinds: &Kinds) -> Error {
     let foreign = FOREIGN.iter().find(|(theirs, _, _)| *theirs == name);
     match foreign {
         Some((_, ours, about)) => {
-            Error::invalid(name, "not a field here", format!("`{ours}`: {about}")).with("nearest", ours)
+            Error::new(Code::InvalidArgument, format!("`{name}` is not a field here: use `{ours}` ({about})"))
+                .with("field", name)
+                .with("expected", about)
+                .with("nearest", ours)
         }
         None => unknown_field(name, &kinds.keys().cloned().collect::<Vec<_>>()),
     }
