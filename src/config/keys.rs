@@ -77,6 +77,7 @@ keys! {
         "limits.timeout_max_ms"           => limits.timeout_max_ms, Ms(1, MS_MAX), null, "Forge: none";
         "output.retain_bytes"             => output.retain_bytes, Bytes(4_096, BYTES_MAX), 1_048_576, "Raw";
         "output.page_bytes"               => output.page_bytes, Bytes(1, MIB), 65_536, "Raw";
+ "output.wait_for_reader"          => output.wait_for_reader, Flag, false, "`run` turns it on";
         "output.drain_idle_ms"            => output.drain_idle_ms, Ms(0, MS_MAX), 250, "OpenClaw";
         "output.drain_max_ms"             => output.drain_max_ms, Ms(0, MS_MAX), 5_000, "ours";
         "exec.timeout_ms"                 => exec.timeout_ms, Ms(0, MS_MAX), 1_800_000, "OpenClaw; 0 = none";

@@ -22,8 +22,8 @@ use crate::protocol::spec::Spec;
 use crate::runtime::Host;
 use crate::runtime::settings::{Loaded, Sources, load};
 
-/// What `run` keeps for a reader that falls behind: bursts of this size are lost to nobody.
-const RUN_RETAIN_BYTES: u64 = 64 * 1024 * 1024;
+/// What `run` keeps between the command and its reader: enough for what is under way, so that nothing is dropped.
+const RUN_RETAIN_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Owns background processes for agents: starts them, keeps their output, ends them with all their children.
 #[derive(Debug, Parser)]
@@ -53,8 +53,7 @@ enum Command {
     /// Run a command in the foreground and end its whole tree with it
     ///
     /// Exit code: the command's; 128+n for a signal; 124 at the deadline; 126/127 as a shell; 125 for a mistake of
-    /// ours; 4 if it is not proven that nothing is left. A reader may fall behind by output.retain_bytes (64 MiB here);
-    /// what is lost beyond is counted on standard error.
+    /// ours; 4 if it is not proven that nothing is left. The command waits for whoever reads its output.
     Run(Run),
     /// Serve a model over MCP on standard input and output
     Mcp(Mcp),
@@ -191,7 +190,11 @@ fn spec(run: Run) -> Spec {
 
 fn sources(cli: &Cli) -> Sources {
     let preferred = match cli.command {
-        Command::Run(_) => vec![("env.inherit", json!("all")), ("output.retain_bytes", json!(RUN_RETAIN_BYTES))],
+        Command::Run(_) => vec![
+            ("env.inherit", json!("all")),
+            ("output.retain_bytes", json!(RUN_RETAIN_BYTES)),
+            ("output.wait_for_reader", json!(true)),
+        ],
         Command::Mcp(_) => vec![("env.inherit", json!("filtered"))],
         Command::Rpc => vec![("env.inherit", json!("core"))],
         Command::Config(_) => Vec::new(),

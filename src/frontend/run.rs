@@ -4,8 +4,9 @@
 //! command's; 128+n for a signal, also one that asked us to end; 124 at the deadline; 126 and 127 as a shell; 125
 //! for a mistake of ours; 4 where it is not proven that nothing is left.
 //!
-//! The command never waits for our reader: its output is kept by the host, the newest `output.retain_bytes` of it
-//! (64 MiB unless configured). What a reader loses that falls behind by more is counted on standard error. A reader that has gone ends the command.
+//! The command waits for our reader as it would in a pipeline (`output.wait_for_reader` is on), so nothing is
+//! dropped. Where that is configured away, what a slow reader loses is counted on standard error. A reader that has
+//! gone ends the command.
 //!
 //! Deliberately absent: a terminal, input, detaching.
 

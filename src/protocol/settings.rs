@@ -91,6 +91,8 @@ pub struct OutputSettings {
     pub retain_bytes: u64,
     /// Size of a page that names none.
     pub page_bytes: u64,
+    /// Whether a child waits for its reader rather than that anything is dropped.
+    pub wait_for_reader: bool,
     /// After the tree's end, silence on a pipe held elsewhere that ends the reading.
     pub drain_idle_ms: u64,
     /// The same, in all.

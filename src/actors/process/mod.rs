@@ -1,5 +1,6 @@
 //! The actor of one process: owns its tree, its output and its timer, and serializes everything about it.
 
+mod backlog;
 mod effects;
 mod reader;
 
@@ -23,6 +24,7 @@ use crate::protocol::output::Stream;
 use crate::protocol::state::Reason;
 use crate::protocol::time::Moment;
 
+use backlog::Backlog;
 use reader::Pace;
 
 /// What a process is told.
@@ -32,8 +34,8 @@ pub enum ProcessMsg {
     Begin(Option<Port>),
     /// Something happened to the tree, at that moment.
     Fact(Fact, Moment),
-    /// Bytes were read; the permit is the reader's credit.
-    Bytes(Stream, Vec<u8>, OwnedSemaphorePermit),
+    /// Bytes were read; the permit is the reader's credit, if it needed one.
+    Bytes(Stream, Vec<u8>, Option<OwnedSemaphorePermit>),
     /// A stream was read to its end.
     Closed(Stream),
     /// Somebody asks; the permit counts parked calls.
@@ -61,6 +63,8 @@ pub struct Arguments {
     pub launcher: Arc<dyn Launcher>,
     /// Its session.
     pub session: ActorRef<SessionMsg>,
+    /// Most bytes unread before its child waits; absent = it never does.
+    pub unread_max: Option<u64>,
     /// The host's clock.
     pub clock: Clock,
 }
@@ -85,6 +89,7 @@ pub struct ProcessState {
     tree: Option<Box<dyn Tree>>,
     session: ActorRef<SessionMsg>,
     clock: Clock,
+    backlog: Backlog,
     pace: watch::Sender<Pace>,
     ports: HashMap<CallId, Waiting>,
     next_call: CallId,
@@ -105,6 +110,7 @@ impl Actor for ProcessActor {
             tree: None,
             session: with.session,
             clock: with.clock,
+            backlog: Backlog::new(with.unread_max),
             pace: watch::Sender::new(Pace::Steady),
             ports: HashMap::new(),
             next_call: 0,
@@ -124,7 +130,8 @@ impl Actor for ProcessActor {
             ProcessMsg::Fact(fact, at) => state.fact(&myself, at, fact),
             ProcessMsg::Bytes(stream, bytes, credit) => {
                 let effects = state.core.output(now, stream, &bytes);
-                drop((bytes, credit));
+                drop(bytes);
+                state.backlog.wrote(state.core.output_end(), credit);
                 state.carry_out(effects);
             }
             ProcessMsg::Closed(stream) => {
@@ -143,6 +150,9 @@ impl Actor for ProcessActor {
             }
             ProcessMsg::Tick => {
                 state.timer = None;
+                if state.backlog.waits() {
+                    state.core.backlogged(now);
+                }
                 let effects = state.core.tick(now);
                 state.carry_out(effects);
             }
@@ -189,6 +199,9 @@ impl ProcessState {
         ask: ProcessCall,
         answer_to: (Port, Option<OwnedSemaphorePermit>),
     ) {
+        if let ProcessCall::Output(query, _) = &ask {
+            self.backlog.read(query.cursor.unwrap_or(0));
+        }
         let call = self.next_call;
         self.next_call += 1;
         self.ports.insert(call, Waiting::Fresh(answer_to.0, answer_to.1));

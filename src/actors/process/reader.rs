@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::ProcessMsg;
 use crate::os::pipe::Pipe;
@@ -42,8 +42,7 @@ pub async fn read(mut pipe: Pipe, stream: Stream, actor: ActorRef<ProcessMsg>, m
     let credits = Arc::new(Semaphore::new(CREDITS));
     let mut finished = 0;
     loop {
-        // The semaphore is never closed, so a permit always comes.
-        let Ok(credit) = Arc::clone(&credits).acquire_owned().await else { break };
+        let credit = credit(&credits, &mut pace).await;
         let mut bytes = Vec::new();
         if next(&mut pipe, &mut bytes, &mut pace).await == 0 {
             break;
@@ -62,6 +61,21 @@ pub async fn read(mut pipe: Pipe, stream: Stream, actor: ActorRef<ProcessMsg>, m
     }
     // A process that is gone needs no word.
     let _ = actor.send_message(ProcessMsg::Closed(stream));
+}
+
+/// Waits for a credit; whoever is to finish needs none.
+async fn credit(credits: &Arc<Semaphore>, pace: &mut watch::Receiver<Pace>) -> Option<OwnedSemaphorePermit> {
+    loop {
+        if *pace.borrow_and_update() == Pace::Finish {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            // The semaphore is never closed, so a permit always comes.
+            credit = Arc::clone(credits).acquire_owned() => return credit.ok(),
+            changed = pace.changed() => if changed.is_err() { return None },
+        }
+    }
 }
 
 /// The next bytes; 0 = the end, or nothing more is wanted. A failing read is an end.

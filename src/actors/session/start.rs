@@ -134,6 +134,7 @@ impl SessionState {
             request,
             launcher: Arc::clone(&self.around.launcher),
             session: myself.clone(),
+            unread_max: self.unread_max(),
             clock: self.clock,
         };
         let spawned = Actor::spawn_linked(None, ProcessActor, with, myself.get_cell()).await;
@@ -265,6 +266,12 @@ impl SessionState {
         let asked = (timeout_ms > 0).then_some(timeout_ms);
         let caps = [self.around.timeout_max_ms, self.core.settings().limits.timeout_max_ms, asked];
         caps.into_iter().flatten().min()
+    }
+
+    /// With `output.wait_for_reader`: what is unread and what the readers have under way fit the retained output.
+    fn unread_max(&self) -> Option<u64> {
+        let output = self.core.settings().output;
+        output.wait_for_reader.then_some(output.retain_bytes / 4)
     }
 
     fn cwd(&self, spec: &Spec) -> PathBuf {

@@ -195,6 +195,13 @@ impl Lifecycle {
         }
     }
 
+    /// Output waits for a reader of ours: the pipe is not silent, and time does not count.
+    pub fn backlogged(&mut self, now: Moment) {
+        if let Some(drain) = &mut self.drain {
+            *drain = Drain { quiet_since: now, until: now.plus_ms(self.policy.drain_max_ms) };
+        }
+    }
+
     /// Moves the deadline of a process that is not settled.
     pub fn set_deadline(&mut self, deadline: Option<Moment>) {
         self.deadline = deadline;

@@ -16,7 +16,7 @@ use crate::logic::output::Output;
 use crate::protocol::call::Answer;
 use crate::protocol::error::Error;
 use crate::protocol::id::{AgentName, Label, ProcessId, RequestName, SessionName};
-use crate::protocol::output::{Retained, Stream};
+use crate::protocol::output::{Cursor, Retained, Stream};
 use crate::protocol::spec::{Lifetime, Mode};
 use crate::protocol::state::{Cleanup, Containment, Exit, Reason, State};
 use crate::protocol::time::Moment;
@@ -195,6 +195,16 @@ impl ProcessCore {
         let mut effects = self.live(now, Input::Tick);
         effects.extend(self.expire(now));
         effects
+    }
+
+    /// Its output waits for a reader: see [`Lifecycle::backlogged`].
+    pub fn backlogged(&mut self, now: Moment) {
+        self.life.backlogged(now);
+    }
+
+    /// Position after the newest byte of its output.
+    pub fn output_end(&self) -> Cursor {
+        self.retained().end
     }
 
     /// When it wants to be ticked next, at the latest.

@@ -1,0 +1,56 @@
+//! A child that waits for its reader: credits are kept back while too much is unread.
+//!
+//! Off by default: then credits go back at once, and nobody reading never blocks a child. With it nothing is
+//! dropped, as long as the bytes allowed unread and the readers' credits together fit the retained output.
+
+use std::collections::VecDeque;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::protocol::output::Cursor;
+
+/// Credits kept back for one process.
+#[derive(Debug)]
+pub struct Backlog {
+    /// Most bytes unread before credits are kept back; absent = never.
+    unread_max: Option<u64>,
+    /// How far somebody has read.
+    read_to: Cursor,
+    /// Credits, each with the end of the output after its bytes.
+    held: VecDeque<(Cursor, OwnedSemaphorePermit)>,
+}
+
+impl Backlog {
+    /// Keeps credits back while more than `unread_max` bytes are unread.
+    pub fn new(unread_max: Option<u64>) -> Self {
+        Backlog { unread_max, read_to: 0, held: VecDeque::new() }
+    }
+
+    /// Bytes came, and the output ends at `end` now.
+    pub fn wrote(&mut self, end: Cursor, credit: Option<OwnedSemaphorePermit>) {
+        if self.unread_max.is_some()
+            && let Some(credit) = credit
+        {
+            self.held.push_back((end, credit));
+            self.release();
+        }
+    }
+
+    /// Somebody asks for what is at `cursor`: everything before it was read.
+    pub fn read(&mut self, cursor: Cursor) {
+        self.read_to = self.read_to.max(cursor);
+        self.release();
+    }
+
+    /// Whether a child may be waiting.
+    pub fn waits(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn release(&mut self) {
+        let allowed = self.read_to + self.unread_max.unwrap_or(u64::MAX - self.read_to);
+        while self.held.front().is_some_and(|(end, _)| *end <= allowed) {
+            self.held.pop_front();
+        }
+    }
+}
