@@ -1,0 +1,78 @@
+//! Counting what is left: processes with a host's mark in their environment, zombies that are children of ours, and
+//! (where a test has its process for itself) open descriptors.
+
+use super::pause::look_again;
+
+/// The variable that every command of a bench inherits.
+pub const MARK: &str = "PROCESSION_TEST_MARK";
+/// Looks before something left is a failure: about ten seconds.
+const LOOKS: usize = 10_000;
+
+/// What was there when a test began.
+pub struct Census {
+    mark: String,
+}
+
+impl Census {
+    /// Remembers what is there now.
+    pub fn begin(mark: &str) -> Self {
+        Census { mark: format!("{MARK}={mark}") }
+    }
+
+    /// Nothing is left: no process with the mark, and no zombie of ours. Other tests of the binary may run at the
+    /// same time: a zombie of theirs goes away, and one that stays is a fault whoever made it.
+    pub async fn end(self) {
+        let mut corpses = zombies();
+        for look in 0.. {
+            let left = self.left();
+            corpses.retain(|pid| zombies().contains(pid));
+            if left.is_empty() && corpses.is_empty() {
+                return;
+            }
+            assert!(look < LOOKS, "left behind: {left:?}, zombies {corpses:?}");
+            look_again().await;
+        }
+    }
+
+    fn left(&self) -> Vec<String> {
+        let carries = |pid: &i32| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == self.mark.as_bytes()))
+        };
+        processes().filter(|pid| alive(*pid)).filter(carries).map(describe).collect()
+    }
+}
+
+/// Every process there is.
+pub fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Whether a process is more than a zombie.
+pub fn alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// Zombies that are children of ours.
+pub fn zombies() -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let child = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut rest = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        rest.next() == Some("Z") && rest.next() == Some(own.as_str())
+    };
+    processes().filter(child).collect()
+}
+
+/// Open descriptors of this process. Only a test that has its process for itself can compare them.
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("Linux has /proc").count()
+}
+
+fn describe(pid: i32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    format!("{pid}: {}", String::from_utf8_lossy(&line).replace('\0', " "))
+}
