@@ -7,6 +7,7 @@ mod calls;
 pub mod lifecycle;
 pub mod quote;
 mod report;
+mod words;
 
 use std::sync::Arc;
 use std::time::SystemTime;
