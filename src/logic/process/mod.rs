@@ -235,7 +235,7 @@ impl ProcessCore {
     }
 
     fn exit(&self) -> Option<Exit> {
-        self.life.exit().filter(|_| self.settled() || self.life.settling()).cloned()
+        self.life.exit().filter(|_| self.settled()).cloned()
     }
 
     fn carry(&mut self, now: Moment, effects: Vec<lifecycle::Effect>) -> Vec<Effect> {
