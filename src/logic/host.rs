@@ -116,6 +116,10 @@ impl HostCore {
 
     /// A process finished and its record is kept. Records over the limit, oldest end first, go.
     pub fn finished(&mut self, session: SessionName, id: ProcessId) -> Vec<(SessionName, ProcessId)> {
+        // Told again of the same end, it keeps its turn.
+        if self.finished_at.contains_key(&id) {
+            return Vec::new();
+        }
         self.finished_at.insert(id.clone(), self.next_end);
         self.finished.insert(self.next_end, (session, id));
         self.next_end += 1;
@@ -245,7 +249,7 @@ mod tests {
         let mut host = host(2, 2);
         let session = SessionName::new("s").expect("a name");
         let mut end = |bits| host.finished(session.clone(), ProcessId::from_bits(bits));
-        assert!(end(1).is_empty() && end(2).is_empty());
+        assert!(end(1).is_empty() && end(2).is_empty() && end(1).is_empty());
         assert_eq!(end(3), [(session.clone(), ProcessId::from_bits(1))]);
         host.forgotten(&ProcessId::from_bits(2));
         assert!(host.finished(session, ProcessId::from_bits(4)).is_empty());

@@ -98,7 +98,10 @@ impl ProcessCore {
     /// Its caller has gone: nothing is answered. A start that nobody waits for any more is stopped.
     pub fn cancel(&mut self, now: Moment, call: CallId) -> Vec<Effect> {
         let Some(at) = self.parked.iter().position(|parked| parked.call == call) else { return Vec::new() };
-        match self.parked.swap_remove(at).waits {
+        let gone = self.parked.swap_remove(at);
+        let others = self.parked.iter().any(|parked| matches!(parked.waits, Waits::Launch));
+        match gone.waits {
+            Waits::Launch if others => Vec::new(),
             Waits::Launch => self.live(now, Input::End(Reason::StartCancelled, self.facts.policy.grace_ms)),
             Waits::Settled | Waits::Bytes { .. } | Waits::Exit { .. } | Waits::Exec { .. } => Vec::new(),
         }

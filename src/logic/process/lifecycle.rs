@@ -18,89 +18,13 @@
 //! `settling` becomes final when the tree is dealt with and the pipes are drained, whichever comes last. The first
 //! cause of an end wins; a deadline that has passed counts even if nobody had looked at the clock.
 
-use crate::protocol::state::{Cleanup, Exit, Proof, Reason, Signal, State, Survivor};
+use crate::protocol::state::{Cleanup, Exit, Proof, Reason, State, Survivor};
 use crate::protocol::time::Moment;
+
+pub use super::words::{Effect, Input, Phase, Policy};
 
 /// How long the answer to "what is left?" is waited for before a process settles without it.
 pub const INSPECT_MS: u64 = 1000;
-
-/// How a process is ended, fixed at its admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
-    /// The first signal.
-    pub signal: Signal,
-    /// Time between it and KILL.
-    pub grace_ms: u64,
-    /// Time after KILL until an unproven process settles as uncertain.
-    pub confirm_ms: u64,
-    /// After the tree's end: silence on a pipe held elsewhere that ends the reading.
-    pub drain_idle_ms: u64,
-    /// The same, in all.
-    pub drain_max_ms: u64,
-}
-
-/// What can happen to a process.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Input {
-    /// The kernel executed the program.
-    Launched,
-    /// It did not, and nothing of it exists.
-    LaunchFailed,
-    /// The root ended.
-    RootEnded(Option<Exit>),
-    /// The root is gone and so many others were left.
-    Leftovers(usize),
-    /// What is still alive.
-    Survivors(Vec<Survivor>),
-    /// Nothing is left.
-    Gone(Proof),
-    /// Every output pipe was read to its end, or given up.
-    PipesClosed,
-    /// Somebody asks for its end, and gives so many milliseconds before KILL.
-    End(Reason, u64),
-    /// Time has passed.
-    Tick,
-}
-
-/// What to do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// Give up the launch.
-    Abort,
-    /// Send the signal to the tree.
-    Signal(Signal),
-    /// Kill the tree, until nothing is left.
-    Kill,
-    /// Ask what is left.
-    Inspect,
-    /// Do not wait for more before looking for the end of the pipes: the root has ended.
-    HurryPipes,
-    /// Read what the pipes hold now, then close them.
-    FinishPipes,
-    /// It is running: tell whoever started it.
-    Running,
-    /// Its state or what is known of it changed.
-    Changed,
-    /// It is in its final state: tell everybody.
-    Settled,
-    /// What was uncertain is proven now.
-    Confirmed,
-}
-
-/// Where a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Its launch is under way.
-    Starting,
-    /// It runs.
-    Running,
-    /// Its end was asked for; the root lives.
-    Stopping,
-    /// Its root has ended; the rest is being dealt with.
-    Settling,
-    /// Nothing changes any more, but that what is uncertain may be proven.
-    Final,
-}
 
 /// What became of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,12 +136,14 @@ impl Lifecycle {
         if self.phase == Phase::Final {
             return None;
         }
+        if self.verdict.is_some() {
+            // Only the pipes are waited for; a kill that is due no more would be asked for again and again.
+            return self.drain.filter(|_| !self.finishing && !self.pipes_closed).map(|drain| self.drained_at(drain));
+        }
         let deadline = self.deadline.filter(|_| self.cause.is_none() && self.phase != Phase::Settling);
         let kill = self.kill_at.filter(|_| !self.killed);
         let uncertain = self.uncertain_at.filter(|_| self.inspect_until.is_none());
-        let drain = self.drain.filter(|_| !self.finishing).map(|drain| self.drained_at(drain));
-        let inspect = self.inspect_until.filter(|_| self.verdict.is_none());
-        [deadline, kill, uncertain, inspect, drain].into_iter().flatten().min()
+        [deadline, kill, uncertain, self.inspect_until].into_iter().flatten().min()
     }
 
     /// The phase.
@@ -291,9 +217,14 @@ impl Lifecycle {
         match input {
             Input::Launched if self.cause.is_some() => {
                 self.phase = Phase::Stopping;
-                self.uncertain_at = None;
                 effects.push(Effect::Running);
                 self.send_signal(effects);
+                if self.killed {
+                    // The grace was over before there was anything to kill: the time to confirm begins now.
+                    self.uncertain_at = Some(now.plus_ms(self.policy.confirm_ms));
+                    self.inspect_until = None;
+                    effects.push(Effect::Kill);
+                }
             }
             Input::Launched => {
                 self.phase = Phase::Running;
@@ -315,10 +246,9 @@ impl Lifecycle {
     fn while_alive(&mut self, now: Moment, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::RootEnded(exit) => {
-                self.root_ended = true;
-                self.exit = exit;
                 self.phase = Phase::Settling;
-                effects.extend([Effect::HurryPipes, Effect::Changed]);
+                effects.push(Effect::HurryPipes);
+                self.learn_exit(exit, effects);
             }
             Input::Survivors(list) => self.judge_survivors(list, effects),
             Input::PipesClosed => self.pipes_closed = true,
@@ -330,6 +260,8 @@ impl Lifecycle {
 
     fn while_settling(&mut self, now: Moment, input: Input, effects: &mut Vec<Effect>) {
         match input {
+            // Nothing is left: nothing can follow.
+            Input::Leftovers(_) | Input::Gone(_) if matches!(self.verdict, Some(Verdict::Gone(_))) => self.late += 1,
             Input::Leftovers(count) => {
                 if self.cause.is_none() {
                     let them = if count == 1 { "1 process" } else { &format!("{count} processes") };
@@ -340,13 +272,17 @@ impl Lifecycle {
             }
             Input::Gone(proof) => {
                 self.verdict = Some(Verdict::Gone(proof));
+                self.survivors.clear();
                 self.drain = Some(Drain { quiet_since: now, until: now.plus_ms(self.policy.drain_max_ms) });
             }
+            // It was given up while the root lived, and its pipes are still being read.
+            Input::RootEnded(exit) if !self.root_ended => self.learn_exit(exit, effects),
             Input::Survivors(list) => self.judge_survivors(list, effects),
             Input::PipesClosed => self.pipes_closed = true,
-            // Its end is decided already; whoever asks joins, and may be in more of a hurry.
-            Input::End(_, grace_ms) if self.kill_at.is_some() => self.shorten_grace(now.plus_ms(grace_ms)),
-            Input::End(..) | Input::Tick => {}
+            // Its end is decided already; whoever asks joins, and may be in more of a hurry than what it left has been
+            // given, or will be: nobody waits for longer than was asked.
+            Input::End(_, grace_ms) => self.shorten_grace(now.plus_ms(grace_ms)),
+            Input::Tick => {}
             Input::Launched | Input::LaunchFailed | Input::RootEnded(_) => self.late += 1,
         }
     }
@@ -363,11 +299,7 @@ impl Lifecycle {
                 self.verdict = None;
                 effects.push(Effect::Confirmed);
             }
-            Input::RootEnded(exit) if uncertain && self.launched && !self.root_ended => {
-                self.root_ended = true;
-                self.exit = exit;
-                effects.push(Effect::Changed);
-            }
+            Input::RootEnded(exit) if uncertain && self.launched && !self.root_ended => self.learn_exit(exit, effects),
             // A launch that was given up for good succeeded after all.
             Input::Launched if uncertain && !self.launched => {
                 self.launched = true;
@@ -383,6 +315,12 @@ impl Lifecycle {
             | Input::Gone(_)
             | Input::PipesClosed => self.late += 1,
         }
+    }
+
+    fn learn_exit(&mut self, exit: Option<Exit>, effects: &mut Vec<Effect>) {
+        self.root_ended = true;
+        self.exit = exit;
+        effects.push(Effect::Changed);
     }
 
     /// Somebody asks for the end of a process that is starting or alive.

@@ -1,6 +1,7 @@
 //! The life of one process: the table in the documentation against the code, and each rule by name.
 
 use super::*;
+use crate::protocol::state::Signal;
 
 const POLICY: Policy =
     Policy { signal: Signal::Term, grace_ms: 5000, confirm_ms: 4000, drain_idle_ms: 250, drain_max_ms: 5000 };
@@ -237,4 +238,45 @@ fn a_launch_that_is_never_answered_settles_uncertain_and_is_killed_if_it_comes_l
     let mut life = never_answered();
     assert_eq!(life.handle(at(9000), Input::LaunchFailed), [Effect::Confirmed]);
     assert_eq!(life.cleanup(), Some(Cleanup::Confirmed));
+}
+
+#[test]
+fn a_launch_that_comes_after_its_kill_is_killed_and_given_time_to_confirm() {
+    let (mut life, _) = life(None, &[(0, Input::End(Reason::StopRequested, 0)), (10, Input::Launched)]);
+    assert_eq!(life.next_tick(), Some(at(4010)));
+    assert_eq!(life.handle(at(4010), Input::Tick), [Effect::Inspect]);
+    let _ = life.handle(at(5010), Input::Tick);
+    assert_eq!(life.handle(at(5010), Input::PipesClosed), [Effect::Settled]);
+    assert_eq!(life.cleanup(), Some(Cleanup::Uncertain));
+}
+
+#[test]
+fn a_stop_between_the_roots_end_and_its_leftovers_is_as_patient_as_it_asked() {
+    let end = (5, Input::End(Reason::HostShutdown, 100));
+    let (mut life, _) = life(None, &[(0, Input::Launched), (5, exit(0)), end, (5, Input::Leftovers(1))]);
+    assert_eq!(life.next_tick(), Some(at(105)));
+    assert_eq!(life.handle(at(105), Input::Tick), [Effect::Kill]);
+}
+
+#[test]
+fn a_kill_that_is_no_longer_needed_is_not_waited_for() {
+    let stop = (0, Input::End(Reason::StopRequested, 100));
+    let (mut life, _) = life(None, &[(0, Input::Launched), stop, (1, exit(0)), (1, Input::Gone(Proof::GroupGone))]);
+    for ms in [50, 100, 150, 200] {
+        life.heard(at(ms));
+        assert_eq!(life.handle(at(ms), Input::Tick), []);
+        assert_eq!(life.next_tick(), Some(at(ms + 250)));
+    }
+}
+
+#[test]
+fn an_end_seen_after_the_process_was_given_up_is_told() {
+    let stop = (0, Input::End(Reason::StopRequested, 0));
+    let given_up = [(0, Input::Launched), stop, (4000, Input::Tick), (4000, Input::Survivors(vec![survivor()]))];
+    let (mut life, _) = life(None, &given_up);
+    assert_eq!(life.handle(at(4001), exit(9)), [Effect::Changed]);
+    let _ = life.handle(at(4001), Input::Gone(Proof::GroupGone));
+    assert_eq!(life.handle(at(4001), Input::PipesClosed), [Effect::Settled]);
+    assert_eq!((life.exit(), life.cleanup()), (Some(&Exit::code(9)), Some(Cleanup::Confirmed)));
+    assert!(life.survivors().is_empty(), "nothing survived");
 }

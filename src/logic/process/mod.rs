@@ -7,6 +7,7 @@ mod calls;
 pub mod lifecycle;
 pub mod quote;
 mod report;
+mod words;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -244,7 +245,7 @@ impl ProcessCore {
     }
 
     fn exit(&self) -> Option<Exit> {
-        self.life.exit().filter(|_| self.settled() || self.life.settling()).cloned()
+        self.life.exit().filter(|_| self.settled()).cloned()
     }
 
     fn carry(&mut self, now: Moment, effects: Vec<lifecycle::Effect>) -> Vec<Effect> {

@@ -15,6 +15,9 @@ use crate::protocol::state::State;
 use crate::protocol::time::Moment;
 use crate::protocol::verb::host::Holder;
 
+/// Most holders that the message of a refusal names; its details name more.
+const NAMED_MAX: usize = 20;
+
 /// A start as it is asked for.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -110,7 +113,10 @@ impl SessionCore {
     pub fn limit_reached(&self, now: Moment, limit: (&str, u64), held: u64, agent: &AgentName) -> Error {
         let own = self.holders(now, Some(agent));
         let others = held.saturating_sub(own.len() as u64);
-        let named: Vec<String> = own.iter().map(name_of).collect();
+        let mut named: Vec<String> = own.iter().take(NAMED_MAX).map(name_of).collect();
+        if own.len() > NAMED_MAX {
+            named.push(format!("{} more of yours", own.len() - NAMED_MAX));
+        }
         let whose = if own.is_empty() { "none of them is yours".to_owned() } else { named.join(", ") };
         let (name, value) = limit;
         Error::new(

@@ -146,8 +146,11 @@ impl SessionCore {
         self.order.values().filter(|id| self.records[*id].agent == *agent).cloned().collect()
     }
 
-    /// Nothing starts from now on.
+    /// Nothing starts from now on. The end of the host outlasts that of the session.
     pub fn end(&mut self, reason: Reason) {
+        if reason == Reason::HostShutdown {
+            self.ending = Some(reason);
+        }
         self.ending.get_or_insert(reason);
     }
 
@@ -167,7 +170,7 @@ impl SessionCore {
         agents: &BTreeMap<AgentName, Sees>,
         now: SystemTime,
     ) -> Result<(), Error> {
-        if self.deleted {
+        if self.deleted && self.ending != Some(Reason::HostShutdown) {
             self.settings = Arc::clone(settings);
             self.directory = directory.clone();
             self.opened_at = now;
@@ -182,7 +185,12 @@ impl SessionCore {
             )
             .with("session", &self.name));
         }
-        agents.iter().try_for_each(|(agent, sees)| self.open_agent(agent, Some(*sees)).map(|_| ()))
+        // All or none: a refusal has changed nothing.
+        for (agent, sees) in agents {
+            self.check_agent(agent, *sees)?;
+        }
+        self.agents.extend(agents.iter().map(|(agent, sees)| (agent.clone(), *sees)));
+        Ok(())
     }
 
     /// Opens an agent; one that is open stays as it is.
@@ -190,14 +198,21 @@ impl SessionCore {
     /// # Errors
     /// `conflict` where it is open and sees something else.
     pub fn open_agent(&mut self, agent: &AgentName, sees: Option<Sees>) -> Result<Sees, Error> {
-        let asked = sees.unwrap_or_default();
-        let has = *self.agents.entry(agent.clone()).or_insert(asked);
-        if sees.is_some() && has != asked {
-            return Err(Error::new(Code::Conflict, format!("agent {agent} is open and sees something else"))
-                .with("agent", agent)
-                .with("sees", has));
+        if let Some(asked) = sees {
+            self.check_agent(agent, asked)?;
         }
-        Ok(has)
+        Ok(*self.agents.entry(agent.clone()).or_insert(sees.unwrap_or_default()))
+    }
+
+    fn check_agent(&self, agent: &AgentName, asked: Sees) -> Result<(), Error> {
+        match self.agents.get(agent) {
+            Some(has) if *has != asked => {
+                Err(Error::new(Code::Conflict, format!("agent {agent} is open and sees something else"))
+                    .with("agent", agent)
+                    .with("sees", has))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Closes an agent. Its processes are the caller's business.
@@ -233,13 +248,15 @@ impl SessionCore {
         if settled && record.summary.holds_place() {
             record.hidden = false;
         }
-        let gone = record.hidden && !record.summary.holds_place();
+        // Of a deleted session only what is uncertain was kept.
+        let gone = (record.hidden || self.deleted) && !record.summary.holds_place();
         if settled {
             self.finished.insert(self.next_end, id.clone());
             self.next_end += 1;
         }
         let mut forget = if gone { vec![id.clone()] } else { Vec::new() };
-        if settled && !gone {
+        // An uncertain record does not count; one that is proven later does from then on.
+        if (settled || freed) && !gone {
             forget.extend(self.over_retention());
         }
         Told { freed, settled, forget }
@@ -256,5 +273,6 @@ impl SessionCore {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+mod keeping_tests;
+#[cfg(test)]
 mod tests;
