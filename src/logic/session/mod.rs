@@ -275,4 +275,8 @@ impl SessionCore {
 #[cfg(test)]
 mod keeping_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod naive_tests;
+#[cfg(test)]
 mod tests;
