@@ -76,7 +76,7 @@ pub struct Told {
 }
 
 /// The rules of one session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionCore {
     name: SessionName,
     settings: Arc<SessionSettings>,
