@@ -34,12 +34,17 @@ impl Census {
         }
     }
 
-    fn left(&self) -> Vec<String> {
+    /// Live processes that carry the mark.
+    pub fn marked(&self) -> Vec<i32> {
         let carries = |pid: &i32| {
             std::fs::read(format!("/proc/{pid}/environ"))
                 .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == self.mark.as_bytes()))
         };
-        processes().filter(|pid| alive(*pid)).filter(carries).map(describe).collect()
+        processes().filter(|pid| alive(*pid)).filter(carries).collect()
+    }
+
+    fn left(&self) -> Vec<String> {
+        self.marked().into_iter().map(describe).collect()
     }
 }
 
