@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use floor::{Program, Running};
-use support::{Aim, Mode, Report, Samples, census, figure, memory, writer};
+use procession::{List, State};
+use support::{Aim, Mode, Ours, Report, Samples, census, figure, memory, ours, writer};
 
 /// One, without a warm-up: a round starts thousands of processes.
 const ROUNDS: usize = 1;
@@ -19,6 +20,8 @@ const DESCRIPTORS_EACH: u64 = 3;
 /// Descriptors for everything else.
 const DESCRIPTORS_SPARE: u64 = 200;
 const LISTS: usize = 50;
+/// Ours live in sessions of so many, the most that one list can name.
+const SESSION_PROCESSES: usize = 1000;
 
 fn main() {
     writer::run_if_asked();
@@ -42,7 +45,11 @@ fn main() {
             figure(name("starts per second"), "/s", Aim::Shown),
             figure(name("stop all"), "ms", Aim::Shown),
         ];
-        report.compare(&figures, Box::new(move || floor_idle(count, idle)), None);
+        report.compare(
+            &figures,
+            Box::new(move || floor_idle(count, idle)),
+            Some(Box::new(move || our_idle(count, idle))),
+        );
     }
     census::finish();
 }
@@ -74,6 +81,54 @@ fn floor_idle(count: usize, idle: Duration) -> Vec<f64> {
     while settled < count {
         settled += supervisor.take_settled().len();
     }
+    let stopping = began.elapsed();
+    vec![
+        each,
+        cpu.as_secs_f64() * 1e3,
+        lists.percentile(50.0),
+        count as f64 / starting.as_secs_f64(),
+        stopping.as_secs_f64() * 1e3,
+    ]
+}
+
+fn our_idle(count: usize, idle: Duration) -> Vec<f64> {
+    let spec = ours::spec(&["/bin/sleep", "1000"]);
+    let ours = Ours::start();
+    let agents: Vec<_> = (0..count.div_ceil(SESSION_PROCESSES)).map(|session| ours.agent(session)).collect();
+    memory::give_back();
+    let before = memory::resident_kib();
+    let starting = agents.clone();
+    let starting = ours.run(async move {
+        let began = Instant::now();
+        for at in 0..count {
+            starting[at / SESSION_PROCESSES].start(spec.clone()).await.expect("a start");
+        }
+        began.elapsed()
+    });
+    let each = memory::resident_kib().saturating_sub(before) as f64 / count as f64;
+
+    let cpu = memory::cpu_time();
+    thread::sleep(idle);
+    let cpu = memory::cpu_time() - cpu;
+
+    let lists = ours.run(async move {
+        let mut lists = Samples::default();
+        for _ in 0..LISTS {
+            let began = Instant::now();
+            let mut listed = 0;
+            for agent in &agents {
+                let all = List { limit: Some(SESSION_PROCESSES as u64), ..List::default() };
+                let rows = agent.list(all).await.expect("a list").processes.expect("rows, where no more is asked for");
+                assert!(rows.iter().all(|row| row.state == State::Running), "all are alive");
+                listed += rows.len();
+            }
+            lists.push(began.elapsed());
+            assert_eq!(listed, count, "all are there");
+        }
+        lists
+    });
+    let began = Instant::now();
+    ours.shutdown();
     let stopping = began.elapsed();
     vec![
         each,

@@ -6,12 +6,17 @@ mod floor;
 mod support;
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use floor::{Program, Running, Scratch, Supervisor};
-use support::{Aim, Mode, Report, Samples, Side, census, figure, memory, writer};
+use procession::Agent;
+use support::{Aim, Mode, Ours, Report, Samples, Side, census, figure, memory, ours, writer};
 
 const ROUNDS: usize = 5;
+/// Ends at once.
+const SCRIPT: &str = "true";
 /// What the big host holds.
 const BIG_HOST_BYTES: usize = 4 << 30;
 /// Left free for everything else on the machine, in KiB.
@@ -21,7 +26,7 @@ fn main() {
     writer::run_if_asked();
     let mode = Mode::from_arguments();
     let report = Report::new("launch", mode, ROUNDS);
-    let program = Program::shell("true", &census::environment());
+    let program = Program::shell(SCRIPT, &census::environment());
     let each = mode.pick(200, 10);
 
     one_at_a_time(&report, "", &program, each);
@@ -48,7 +53,7 @@ fn one_at_a_time(report: &Report, place: &str, program: &Program, each: usize) {
         named("exit seen p90", Aim::Shown),
         named("exit seen p99", Aim::Shown),
     ];
-    report.compare(&figures, floor_alone(program, each), None);
+    report.compare(&figures, floor_alone(program, each), Some(Box::new(move || ours_alone(each))));
 }
 
 /// Launched: `launch` returned. Exit seen: the waiting caller has the status, and both pipes are at EOF.
@@ -64,9 +69,33 @@ fn floor_alone(program: &Program, each: usize) -> Side<'_> {
             seen.push(began.elapsed());
             supervisor.forget(id);
         }
-        let percentiles = |samples: &Samples| [50.0, 90.0, 99.0].map(|percent| samples.percentile(percent));
-        [percentiles(&launched), percentiles(&seen)].concat()
+        percentiles(&launched, &seen)
     })
+}
+
+/// Launched: `start` has answered. Exit seen: `wait` has answered, so the process is settled: its tree is proven to
+/// be gone, and both pipes were read to their end.
+fn ours_alone(each: usize) -> Vec<f64> {
+    let ours = Ours::start();
+    let agent = ours.agent(0);
+    ours.run(async move {
+        let spec = ours::shell(SCRIPT);
+        let (mut launched, mut seen) = (Samples::default(), Samples::default());
+        for _ in 0..each {
+            let began = Instant::now();
+            let process = agent.start(spec.clone()).await.expect("a start");
+            launched.push(began.elapsed());
+            ours::wait(&process).await;
+            seen.push(began.elapsed());
+            process.clear().await.expect("a clear");
+        }
+        percentiles(&launched, &seen)
+    })
+}
+
+fn percentiles(launched: &Samples, seen: &Samples) -> Vec<f64> {
+    let of = |samples: &Samples| [50.0, 90.0, 99.0].map(|percent| samples.percentile(percent));
+    [of(launched), of(seen)].concat()
 }
 
 /// The same without an epoll thread: what is left when nobody has to be woken.
@@ -93,7 +122,8 @@ fn in_flight(report: &Report, program: &Program, total: usize) {
             figure(format!("spawns/s, {in_flight} in flight"), "/s", Aim::RatioAtLeast(0.75)),
             figure(format!("host CPU per spawn, {in_flight} in flight"), "us", Aim::Shown),
         ];
-        report.compare(&figures, Box::new(move || floor_in_flight(program, in_flight, total)), None);
+        let floor = Box::new(move || floor_in_flight(program, in_flight, total));
+        report.compare(&figures, floor, Some(Box::new(move || ours_in_flight(in_flight, total))));
     }
 }
 
@@ -113,6 +143,32 @@ fn floor_in_flight(program: &Program, in_flight: usize, total: usize) -> Vec<f64
     }
     let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
     vec![total as f64 / taken.as_secs_f64(), cpu.as_secs_f64() * 1e6 / total as f64]
+}
+
+/// One task for each process in flight.
+fn ours_in_flight(in_flight: usize, total: usize) -> Vec<f64> {
+    let ours = Ours::start();
+    let agent = ours.agent(0);
+    ours.run(async move {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (cpu, began) = (memory::cpu_time(), Instant::now());
+        let tasks: Vec<_> =
+            (0..in_flight).map(|_| tokio::spawn(starts(agent.clone(), Arc::clone(&begun), total))).collect();
+        for task in tasks {
+            task.await.expect("the task does not panic");
+        }
+        let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+        vec![total as f64 / taken.as_secs_f64(), cpu.as_secs_f64() * 1e6 / total as f64]
+    })
+}
+
+async fn starts(agent: Agent, begun: Arc<AtomicUsize>, total: usize) {
+    let spec = ours::shell(SCRIPT);
+    while begun.fetch_add(1, Ordering::Relaxed) < total {
+        let process = agent.start(spec.clone()).await.expect("a start");
+        ours::wait(&process).await;
+        process.clear().await.expect("a clear");
+    }
 }
 
 fn in_big_host(report: &Report, mode: Mode, program: &Program, each: usize) {

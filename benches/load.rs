@@ -9,10 +9,12 @@ mod floor;
 mod support;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use floor::{Owner, Program, Running, Verb};
-use support::{Aim, Mode, Report, Samples, census, figure, memory, writer};
+use procession::{Agent, List, Process};
+use support::{Aim, Mode, Ours, Report, Samples, census, figure, memory, ours, writer};
 
 const ROUNDS: usize = 3;
 /// What each session's process has written.
@@ -36,7 +38,8 @@ fn main() {
             figure(name("latency p99"), "us", Aim::Shown),
             figure(name("host CPU per call"), "us", Aim::Shown),
         ];
-        report.compare(&figures, Box::new(move || floor_load(sessions, calls)), None);
+        let floor = Box::new(move || floor_load(sessions, calls));
+        report.compare(&figures, floor, Some(Box::new(move || our_load(sessions, calls))));
     }
     census::finish();
 }
@@ -63,12 +66,16 @@ fn floor_load(sessions: usize, calls: usize) -> Vec<f64> {
         }
     }
     let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+    values(sent, taken, &latencies, cpu)
+}
+
+fn values(calls: usize, taken: Duration, latencies: &Samples, cpu: Duration) -> Vec<f64> {
     vec![
-        sent as f64 / taken.as_secs_f64(),
+        calls as f64 / taken.as_secs_f64(),
         latencies.percentile(50.0),
         latencies.percentile(90.0),
         latencies.percentile(99.0),
-        cpu.as_secs_f64() * 1e6 / sent as f64,
+        cpu.as_secs_f64() * 1e6 / calls as f64,
     ]
 }
 
@@ -84,6 +91,78 @@ fn settled_processes(supervisor: &Running, sessions: usize) -> Vec<usize> {
         settled += supervisor.take_settled().len();
     }
     ids
+}
+
+/// A task for each session, which makes its calls one after the other.
+fn our_load(sessions: usize, calls: usize) -> Vec<f64> {
+    let ours = Ours::start();
+    let agents: Vec<_> = (0..sessions).map(|session| ours.agent(session)).collect();
+    ours.run(async move {
+        let processes = our_settled_processes(agents).await;
+        let calls = calls.max(sessions);
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (cpu, began) = (memory::cpu_time(), Instant::now());
+        let tasks: Vec<_> = processes
+            .into_iter()
+            .map(|(agent, process)| tokio::spawn(our_calls(agent, process, Arc::clone(&begun), calls)))
+            .collect();
+        let mut latencies = Samples::default();
+        for task in tasks {
+            latencies.extend(task.await.expect("a session"));
+        }
+        let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+        values(calls, taken, &latencies, cpu)
+    })
+}
+
+async fn our_settled_processes(agents: Vec<Agent>) -> Vec<(Agent, Process)> {
+    let spec = ours::spec(&writer::arguments(4 << 10, OUTPUT_BYTES));
+    let mut ready = Vec::new();
+    for some in agents.chunks(IN_FLIGHT) {
+        let begun: Vec<_> = some
+            .iter()
+            .map(|agent| {
+                let (agent, spec) = (agent.clone(), spec.clone());
+                tokio::spawn(async move {
+                    let process = agent.start(spec).await.expect("a start");
+                    ours::wait(&process).await;
+                    (agent, process)
+                })
+            })
+            .collect();
+        for task in begun {
+            ready.push(task.await.expect("a start"));
+        }
+    }
+    ready
+}
+
+async fn our_calls(agent: Agent, process: Process, begun: Arc<AtomicUsize>, calls: usize) -> Samples {
+    let mut latencies = Samples::default();
+    loop {
+        let call = begun.fetch_add(1, Ordering::Relaxed);
+        if call >= calls {
+            return latencies;
+        }
+        let began = Instant::now();
+        let size = our_answer(&agent, &process, verb(call)).await;
+        latencies.push(began.elapsed());
+        assert!(size > 0, "an answer of substance, call {call}");
+    }
+}
+
+async fn our_answer(agent: &Agent, process: &Process, verb: Verb) -> u64 {
+    match verb {
+        Verb::Status => process.status().await.expect("a status").output.end,
+        Verb::Page(max) => {
+            let page = process.output().max_bytes(max as u64).page().await.expect("a page");
+            page.next_cursor - page.start
+        }
+        Verb::List => {
+            let list = agent.list(List::default()).await.expect("a list");
+            list.processes.expect("rows, where no more is asked for").len() as u64
+        }
+    }
 }
 
 fn verb(call: usize) -> Verb {

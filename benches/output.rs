@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use floor::{Program, Running};
-use support::{Aim, Mode, Report, Samples, census, figure, memory, writer};
+use procession::{Page, Process};
+use support::{Aim, Mode, Ours, Report, Samples, census, figure, memory, ours, writer};
 
 const ROUNDS: usize = 5;
 const MIB: u64 = 1 << 20;
@@ -36,7 +37,11 @@ fn throughput(report: &Report, mode: Mode) {
         figure("64 KiB writes, host CPU", "s/GiB", Aim::Shown),
     ];
     let total = mode.pick(1024, 32) * MIB;
-    report.compare(&figures, Box::new(|| floor_reads(CHUNK_BYTES, total)), None);
+    report.compare(
+        &figures,
+        Box::new(|| floor_reads(CHUNK_BYTES, total)),
+        Some(Box::new(|| our_reads(CHUNK_BYTES, total))),
+    );
 
     // The floor's reading is the plain loop that these are compared with.
     let figures = [
@@ -44,7 +49,8 @@ fn throughput(report: &Report, mode: Mode) {
         figure("80-byte lines, one write each, host CPU", "s/GiB", Aim::RatioAtMost(0.1)),
     ];
     let total = mode.pick(128, 2) * MIB;
-    report.compare(&figures, Box::new(|| floor_reads(writer::LINE_BYTES, total)), None);
+    let floor = Box::new(|| floor_reads(writer::LINE_BYTES, total));
+    report.compare(&figures, floor, Some(Box::new(|| our_reads(writer::LINE_BYTES, total))));
 }
 
 /// From the launch of the writer to its last byte and exit.
@@ -59,21 +65,46 @@ fn floor_reads(chunk: usize, total: u64) -> Vec<f64> {
     vec![total as f64 / 1e9 / taken.as_secs_f64(), cpu.as_secs_f64() / (total as f64 / GIB)]
 }
 
+/// The same. What is read is checked by [`page`].
+fn our_reads(chunk: usize, total: u64) -> Vec<f64> {
+    let spec = ours::spec(&writer::arguments(chunk, total));
+    let ours = Ours::start();
+    let agent = ours.agent(0);
+    ours.run(async move {
+        let (cpu, began) = (memory::cpu_time(), Instant::now());
+        let process = agent.start(spec).await.expect("a start");
+        ours::wait(&process).await;
+        let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+        assert_eq!(process.status().await.expect("a status").output.end, total, "every byte was read");
+        vec![total as f64 / 1e9 / taken.as_secs_f64(), cpu.as_secs_f64() / (total as f64 / GIB)]
+    })
+}
+
 fn page(report: &Report, each: usize) {
-    let program = Program::new(&writer::arguments(CHUNK_BYTES, MIB + MIB / 2), &census::environment());
+    let arguments = writer::arguments(CHUNK_BYTES, MIB + MIB / 2);
+    let program = Program::new(&arguments, &census::environment());
     let supervisor = Running::start().expect("an epoll thread");
     let id = supervisor.launch(&program).expect("launch");
     let end = supervisor.wait(id).end;
     // The oldest page, one across the seam of the ring, and the newest.
-    for cursor in [end - MIB, MIB - 100, end - CHUNK_BYTES as u64] {
+    let checked = [end - MIB, MIB - 100, end - CHUNK_BYTES as u64];
+    for cursor in checked {
         check_page(cursor, &supervisor.page(id, cursor, CHUNK_BYTES));
     }
+    let ours = Ours::start();
+    let agent = ours.agent(0);
+    let process = ours.run(async move {
+        let process = agent.start(ours::spec(&arguments)).await.expect("a start");
+        ours::wait(&process).await;
+        for cursor in checked {
+            check_page(cursor, our_page(&process, cursor).await.text().as_bytes());
+        }
+        process
+    });
     let floor = || {
         let mut pages = Samples::default();
         for at in 0..each {
-            // Pages all over the kept mebibyte, across the seam of the ring too.
-            let cursor = end - MIB + (at as u64 * 977) % (MIB - CHUNK_BYTES as u64);
-            let page = pages.time(|| supervisor.page(id, cursor, CHUNK_BYTES));
+            let page = pages.time(|| supervisor.page(id, page_cursor(end, at), CHUNK_BYTES));
             assert_eq!(page.len(), CHUNK_BYTES, "a whole page");
         }
         vec![pages.percentile(50.0), pages.percentile(99.0)]
@@ -82,7 +113,32 @@ fn page(report: &Report, each: usize) {
         figure("64 KiB page of a full buffer p50", "us", Aim::AtMost(12.0)),
         figure("64 KiB page of a full buffer p99", "us", Aim::Shown),
     ];
-    report.compare(&figures, Box::new(floor), None);
+    let our_side = || {
+        let process = process.clone();
+        ours.run(async move { our_pages(&process, end, each).await })
+    };
+    report.compare(&figures, Box::new(floor), Some(Box::new(our_side)));
+}
+
+async fn our_pages(process: &Process, end: u64, each: usize) -> Vec<f64> {
+    let mut pages = Samples::default();
+    for at in 0..each {
+        let cursor = page_cursor(end, at);
+        let began = Instant::now();
+        let page = our_page(process, cursor).await;
+        pages.push(began.elapsed());
+        assert_eq!(page.next_cursor - page.start, CHUNK_BYTES as u64, "a whole page");
+    }
+    vec![pages.percentile(50.0), pages.percentile(99.0)]
+}
+
+async fn our_page(process: &Process, cursor: u64) -> Page {
+    process.output().from(cursor).max_bytes(CHUNK_BYTES as u64).page().await.expect("a page")
+}
+
+/// Pages all over the kept mebibyte, across the seam of the ring too.
+fn page_cursor(end: u64, at: usize) -> u64 {
+    end - MIB + (at as u64 * 977) % (MIB - CHUNK_BYTES as u64)
 }
 
 /// Every byte of the page is the one that was written at its place.
@@ -100,7 +156,7 @@ fn big_writer(report: &Report, mode: Mode) {
         figure(name("status p50 meanwhile"), "us", Aim::Shown),
         figure(name("status p99 meanwhile"), "us", Aim::AtMost(1000.0)),
     ];
-    report.compare(&figures, Box::new(|| floor_big_writer(total)), None);
+    report.compare(&figures, Box::new(|| floor_big_writer(total)), Some(Box::new(|| our_big_writer(total))));
 }
 
 fn floor_big_writer(total: u64) -> Vec<f64> {
@@ -125,4 +181,36 @@ fn floor_big_writer(total: u64) -> Vec<f64> {
     });
     let peak = memory::peak_kib();
     vec![peak as f64 / 1024.0, statuses.percentile(50.0), statuses.percentile(99.0)]
+}
+
+fn our_big_writer(total: u64) -> Vec<f64> {
+    let spec = ours::spec(&writer::arguments(CHUNK_BYTES, total));
+    let ours = Ours::start();
+    let agent = ours.agent(0);
+    memory::give_back();
+    memory::reset_peak().expect("a process may reset its own peak");
+    let statuses = ours.run(async move {
+        let process = agent.start(spec).await.expect("a start");
+        let asking = tokio::spawn(statuses_until_the_end(process.clone()));
+        ours::wait(&process).await;
+        let (statuses, end) = asking.await.expect("the asking task");
+        assert_eq!(end, total, "every byte was read");
+        statuses
+    });
+    let peak = memory::peak_kib();
+    vec![peak as f64 / 1024.0, statuses.percentile(50.0), statuses.percentile(99.0)]
+}
+
+/// The runtime's clock makes a millisecond of the pause, so these are fewer than the floor's.
+async fn statuses_until_the_end(process: Process) -> (Samples, u64) {
+    let mut statuses = Samples::default();
+    loop {
+        let began = Instant::now();
+        let status = process.status().await.expect("a status");
+        statuses.push(began.elapsed());
+        if status.state.is_final() {
+            return (statuses, status.output.end);
+        }
+        tokio::time::sleep(STATUS_EVERY).await;
+    }
 }

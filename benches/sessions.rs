@@ -5,12 +5,13 @@ mod floor;
 #[allow(dead_code, unused_imports, reason = "each bench uses a part")]
 mod support;
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use floor::{Program, Running};
-use support::{Aim, Mode, Report, Samples, census, figure, memory, samples, writer};
+use procession::Agent;
+use support::{Aim, Mode, Ours, Report, Samples, census, figure, memory, ours, samples, writer};
 
 const ROUNDS: usize = 5;
 const PROCESSES_EACH: usize = 8;
@@ -33,7 +34,11 @@ fn main() {
         figure(name("host CPU"), "ms", Aim::Shown),
     ];
     let program = Program::shell(SCRIPT, &census::environment());
-    report.compare(&figures, Box::new(|| floor_sessions(sessions, &program)), None);
+    report.compare(
+        &figures,
+        Box::new(|| floor_sessions(sessions, &program)),
+        Some(Box::new(|| our_sessions(sessions))),
+    );
     census::finish();
 }
 
@@ -56,6 +61,10 @@ fn floor_sessions(sessions: usize, program: &Program) -> Vec<f64> {
         (cpu, began)
     });
     let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+    values(taken, &statuses, &starts, cpu)
+}
+
+fn values(taken: Duration, statuses: &Samples, starts: &Samples, cpu: Duration) -> Vec<f64> {
     vec![
         samples::micros(taken) / 1e3,
         statuses.percentile(50.0),
@@ -80,6 +89,58 @@ fn floor_session(supervisor: &Running, program: &Program, ready: &Barrier) -> (S
             }
             !status.settled
         });
+    }
+    (statuses, starts)
+}
+
+/// A task for each session.
+fn our_sessions(sessions: usize) -> Vec<f64> {
+    let ours = Ours::start();
+    let agents: Vec<_> = (0..sessions).map(|session| ours.agent(session)).collect();
+    ours.run(async move {
+        let ready = Arc::new(tokio::sync::Barrier::new(sessions + 1));
+        let running: Vec<_> =
+            agents.into_iter().map(|agent| tokio::spawn(our_session(agent, Arc::clone(&ready)))).collect();
+        let cpu = memory::cpu_time();
+        ready.wait().await;
+        let began = Instant::now();
+        let (mut statuses, mut starts) = (Samples::default(), Samples::default());
+        for session in running {
+            let (status, start) = session.await.expect("a session");
+            statuses.extend(status);
+            starts.extend(start);
+        }
+        let (cpu, taken) = (memory::cpu_time() - cpu, began.elapsed());
+        values(taken, &statuses, &starts, cpu)
+    })
+}
+
+async fn our_session(agent: Agent, ready: Arc<tokio::sync::Barrier>) -> (Samples, Samples) {
+    let spec = ours::shell(SCRIPT);
+    let (mut statuses, mut starts) = (Samples::default(), Samples::default());
+    ready.wait().await;
+    let mut live = Vec::new();
+    for _ in 0..PROCESSES_EACH {
+        let began = Instant::now();
+        live.push(agent.start(spec.clone()).await.expect("a start"));
+        starts.push(began.elapsed());
+    }
+    while !live.is_empty() {
+        tokio::time::sleep(POLL_EVERY).await;
+        let mut still = Vec::new();
+        for process in live {
+            let began = Instant::now();
+            let status = process.status().await.expect("a status");
+            statuses.push(began.elapsed());
+            if !status.state.is_final() {
+                still.push(process);
+                continue;
+            }
+            let page = process.output().page().await.expect("a page");
+            assert_eq!(page.text().as_bytes(), OUTPUT, "both lines, and nothing else");
+            process.clear().await.expect("a clear");
+        }
+        live = still;
     }
     (statuses, starts)
 }

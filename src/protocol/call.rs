@@ -280,7 +280,19 @@ fn refusal<T: JsonSchema>(value: &Value, path: &str, message: &str) -> Error {
         _ => None,
     });
     let expected = message.split("expected ").nth(1).unwrap_or(message);
-    Error::invalid(path, given.unwrap_or(&Value::Null), shorten(expected))
+    Error::invalid(path, given.unwrap_or(&Value::Null), shorten(in_words(expected)))
+}
+
+/// What serde calls a type, as people do.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u64" | "u32" | "usize" => "a whole number, not negative",
+        "i64" | "i32" => "a whole number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        other => other,
+    }
 }
 
 /// The error for a field nobody knows.
@@ -391,6 +403,13 @@ mod tests {
         check(json!({"action": "wait", "process_ids": [], "until": {"kind": "exit"}}), "process_ids", None);
         check(json!({"action": "output", "process_id": "a", "max_bytes": 0}), "max_bytes", None);
         check(json!({"action": "open_session", "directory": "relative"}), "directory", None);
+    }
+
+    #[test]
+    fn what_is_expected_is_said_in_words() {
+        let call = json!({"action": "start", "command": "x", "timeout_ms": 1.5});
+        let error = Call::parse(call).expect_err("is no whole number");
+        assert_eq!(error.message, "`timeout_ms` is 1.5: expected a whole number, not negative");
     }
 
     #[test]

@@ -43,6 +43,31 @@ async fn bytes_are_passed_on_as_they_are() {
 }
 
 #[tokio::test]
+async fn the_command_waits_for_a_slow_reader_and_nothing_is_lost() {
+    const BYTES: usize = 30_000_000;
+    let mut child = start(&format!("head -c {BYTES} /dev/zero; echo produced >&2"));
+    let mut errors = String::new();
+    let mut stderr = child.stderr.take().expect("piped");
+    let mut read = 0;
+    {
+        // Not one byte is taken from stdout until the command can write no more: far more than is kept anywhere.
+        let said = stderr.read_to_string(&mut errors);
+        let silent = tokio::time::timeout(std::time::Duration::from_millis(300), said).await;
+        assert!(silent.is_err(), "the command went on without its reader");
+    }
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match stdout.read(&mut buffer).await.expect("reads") {
+            0 => break,
+            count => read += count,
+        }
+    }
+    stderr.read_to_string(&mut errors).await.expect("reads");
+    assert_eq!((read, errors.as_str(), code(child).await), (BYTES, "produced\n", Some(0)));
+}
+
+#[tokio::test]
 async fn what_the_command_leaves_behind_is_ended_with_it() {
     let mark = Mark::new();
     check(&["--shell", "--", &format!("{} >/dev/null 2>&1 & exit 0", mark.lives())], 0, b"", "").await;

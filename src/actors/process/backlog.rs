@@ -54,3 +54,44 @@ impl Backlog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// After these writes and reads, so many of ten credits are free.
+    fn check(unread_max: Option<u64>, written: &[u64], read: &[u64], free: usize) {
+        let credits = Arc::new(Semaphore::new(10));
+        let mut backlog = Backlog::new(unread_max);
+        for end in written {
+            backlog.wrote(*end, Arc::clone(&credits).try_acquire_owned().ok());
+        }
+        read.iter().for_each(|cursor| backlog.read(*cursor));
+        assert_eq!(credits.available_permits(), free, "{unread_max:?} {written:?} {read:?}");
+        assert_eq!(backlog.waits(), free < 10);
+    }
+
+    #[test]
+    fn credits_come_back_at_once_unless_a_reader_is_to_be_waited_for() {
+        check(None, &[100, 1000, u64::MAX], &[], 10);
+    }
+
+    #[test]
+    fn credits_are_kept_back_while_too_much_is_unread() {
+        check(Some(100), &[50, 100], &[], 10);
+        check(Some(100), &[50, 100, 101, 200], &[], 8);
+        check(Some(100), &[50, 100, 101, 200], &[1], 9);
+        check(Some(100), &[50, 100, 101, 200], &[150, 2], 10);
+    }
+
+    #[test]
+    fn whoever_finishes_needs_no_credit() {
+        let mut backlog = Backlog::new(Some(0));
+        backlog.wrote(10, None);
+        assert!(!backlog.waits());
+    }
+}

@@ -54,6 +54,8 @@ pub struct Lifecycle {
     deadline: Option<Moment>,
     root_ended: bool,
     exit: Option<Exit>,
+    /// Somebody asked for its end, whether or not that became its cause.
+    hurried: bool,
     signalled: bool,
     killed: bool,
     kill_at: Option<Moment>,
@@ -81,6 +83,7 @@ impl Lifecycle {
             deadline,
             root_ended: false,
             exit: None,
+            hurried: false,
             signalled: false,
             killed: false,
             kill_at: None,
@@ -119,9 +122,10 @@ impl Lifecycle {
         }
     }
 
-    /// Output waits for a reader of ours: the pipe is not silent, and time does not count.
+    /// Output waits for a reader of ours: the pipe is not silent, and time does not count; unless somebody asked for
+    /// the end, who waits for no reader.
     pub fn backlogged(&mut self, now: Moment) {
-        if let Some(drain) = &mut self.drain {
+        if let Some(drain) = self.drain.as_mut().filter(|_| !self.hurried) {
             *drain = Drain { quiet_since: now, until: now.plus_ms(self.policy.drain_max_ms) };
         }
     }
@@ -281,7 +285,10 @@ impl Lifecycle {
             Input::PipesClosed => self.pipes_closed = true,
             // Its end is decided already; whoever asks joins, and may be in more of a hurry than what it left has been
             // given, or will be: nobody waits for longer than was asked.
-            Input::End(_, grace_ms) => self.shorten_grace(now.plus_ms(grace_ms)),
+            Input::End(_, grace_ms) => {
+                self.hurried = true;
+                self.shorten_grace(now.plus_ms(grace_ms));
+            }
             Input::Tick => {}
             Input::Launched | Input::LaunchFailed | Input::RootEnded(_) => self.late += 1,
         }
@@ -326,6 +333,7 @@ impl Lifecycle {
     /// Somebody asks for the end of a process that is starting or alive.
     fn ask(&mut self, now: Moment, reason: Reason, grace_ms: u64, effects: &mut Vec<Effect>) {
         let first = self.cause.is_none();
+        self.hurried = true;
         self.cause.get_or_insert(reason);
         self.shorten_grace(now.plus_ms(grace_ms));
         match self.phase {

@@ -280,3 +280,16 @@ fn an_end_seen_after_the_process_was_given_up_is_told() {
     assert_eq!((life.exit(), life.cleanup()), (Some(&Exit::code(9)), Some(Cleanup::Confirmed)));
     assert!(life.survivors().is_empty(), "nothing survived");
 }
+
+#[test]
+fn output_that_waits_for_a_reader_is_not_silence_unless_somebody_asked_for_the_end() {
+    let begun = [(0, Input::Launched), (0, exit(0)), (0, Input::Gone(Proof::GroupGone))];
+    let (mut patient, _) = life(None, &begun);
+    patient.backlogged(at(250));
+    assert_eq!(patient.handle(at(250), Input::Tick), []);
+    assert_eq!(patient.next_tick(), Some(at(500)));
+
+    let _ = patient.handle(at(260), Input::End(Reason::StopRequested, 0));
+    patient.backlogged(at(500));
+    assert_eq!(patient.handle(at(500), Input::Tick), [Effect::FinishPipes]);
+}
