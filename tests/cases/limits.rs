@@ -37,7 +37,7 @@ async fn check(bench: Bench, sessions: &[&str], limit: usize, named: &str) {
     }
     let host = bench.host.status().await.expect("a status");
     assert_eq!((host.live, host.places.held), (limit as u64, limit as u64));
-    assert_eq!(bench.running("sleep 71301").len(), limit);
+    bench.appeared("sleep 71301", limit).await;
     bench.ended().await;
 }
 

@@ -10,22 +10,11 @@ use serde_json::json;
 use crate::support::pause::look_again;
 use crate::support::{Bench, text, written};
 
-/// Waits until `line` runs, which its start announces to nobody.
-async fn appeared(bench: &Bench, line: &str) {
-    for _ in 0..10_000 {
-        if !bench.running(line).is_empty() {
-            return;
-        }
-        look_again().await;
-    }
-    panic!("{line} never ran");
-}
-
 #[tokio::test]
 async fn r09_a_stop_ends_what_the_shell_runs() {
     let bench = Bench::new().await;
     let nested = bench.start("sh -c 'sh -c \"sleep 60901; :\"; :'").await;
-    appeared(&bench, "sleep 60901").await;
+    bench.appeared("sleep 60901", 1).await;
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     let serve = format!("python3 -u -m http.server {port} --bind 127.0.0.1 & sleep 60902; :");
     let server = bench.start(&serve).await;
@@ -164,7 +153,7 @@ async fn r21_corpses_are_no_survivors() {
     // The shell becomes a program that never collects its children.
     let process = bench.start("for n in 1 2 3 4 5; do true & done; echo left; exec sleep 62101").await;
     written(&process, "left").await;
-    appeared(&bench, "sleep 62101").await;
+    bench.appeared("sleep 62101", 1).await;
     let began = Instant::now();
     let status = process.stop(None).await.expect("a stop");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());

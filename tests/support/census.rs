@@ -6,7 +6,7 @@ use super::pause::look_again;
 /// The variable that every command of a bench inherits.
 pub const MARK: &str = "PROCESSION_TEST_MARK";
 /// Looks before something left is a failure: about ten seconds.
-const LOOKS: usize = 10_000;
+pub const LOOKS: usize = 10_000;
 
 /// What was there when a test began.
 pub struct Census {

@@ -19,7 +19,8 @@ use procession::protocol::settings::{HostSettings, SessionSettings};
 use procession::{Agent, AgentName, Host, Process, SessionName, Spec, Status};
 use serde_json::{Value, json};
 
-use census::Census;
+use census::{Census, LOOKS};
+use pause::look_again;
 
 /// Longest wait of a test for something that will come, in milliseconds.
 pub const PATIENCE_MS: u64 = 20_000;
@@ -103,6 +104,20 @@ impl Bench {
     /// and blind to what other runs of the same test start.
     pub fn running(&self, line: &str) -> Vec<i32> {
         self.census.marked().into_iter().filter(|pid| running(line).contains(pid)).collect()
+    }
+
+    /// Waits until `count` such processes run: the kernel tells nobody when a shell has become another program, and a
+    /// program's command line stands there a moment after it was executed.
+    pub async fn appeared(&self, line: &str, count: usize) {
+        for _ in 0..LOOKS {
+            let found = self.running(line).len();
+            assert!(found <= count, "{found} of {line}, {count} were expected");
+            if found == count {
+                return;
+            }
+            look_again().await;
+        }
+        panic!("{count} of {line} never ran");
     }
 
     /// Shuts the host down and counts what is left: nothing.
