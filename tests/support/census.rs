@@ -6,7 +6,7 @@ use super::pause::look_again;
 /// The variable that every command of a bench inherits.
 pub const MARK: &str = "PROCESSION_TEST_MARK";
 /// Looks before something left is a failure: about ten seconds.
-const LOOKS: usize = 10_000;
+pub const LOOKS: usize = 10_000;
 
 /// What was there when a test began.
 pub struct Census {
@@ -34,12 +34,17 @@ impl Census {
         }
     }
 
-    fn left(&self) -> Vec<String> {
+    /// Live processes that carry the mark.
+    pub fn marked(&self) -> Vec<i32> {
         let carries = |pid: &i32| {
             std::fs::read(format!("/proc/{pid}/environ"))
                 .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == self.mark.as_bytes()))
         };
-        processes().filter(|pid| alive(*pid)).filter(carries).map(describe).collect()
+        processes().filter(|pid| alive(*pid)).filter(carries).collect()
+    }
+
+    fn left(&self) -> Vec<String> {
+        self.marked().into_iter().map(describe).collect()
     }
 }
 

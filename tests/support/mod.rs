@@ -7,6 +7,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod census;
+#[cfg(feature = "cli")]
+pub mod door;
 pub mod pause;
 
 use std::ffi::OsString;
@@ -17,13 +19,19 @@ use procession::protocol::settings::{HostSettings, SessionSettings};
 use procession::{Agent, AgentName, Host, Process, SessionName, Spec, Status};
 use serde_json::{Value, json};
 
-use census::Census;
+use census::{Census, LOOKS};
+use pause::look_again;
 
 /// Longest wait of a test for something that will come, in milliseconds.
 pub const PATIENCE_MS: u64 = 20_000;
 
 /// Numbers the hosts of one test binary.
 static BENCHES: AtomicU64 = AtomicU64::new(0);
+
+/// A mark that no other host bears.
+pub fn fresh_mark() -> String {
+    format!("{}-{}", std::process::id(), BENCHES.fetch_add(1, Ordering::Relaxed))
+}
 
 /// One host in a directory of its own.
 pub struct Bench {
@@ -42,7 +50,7 @@ impl Bench {
 
     /// A host with settings changed by `change`, which gets the host's and the default profile's.
     pub async fn with(change: impl FnOnce(&mut HostSettings, &mut SessionSettings)) -> Self {
-        let mark = format!("{}-{}", std::process::id(), BENCHES.fetch_add(1, Ordering::Relaxed));
+        let mark = fresh_mark();
         let census = Census::begin(&mark);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut settings = procession::config::defaults();
@@ -90,6 +98,26 @@ impl Bench {
             Err(error) => Err(error),
         };
         answer.map(|answer| json!(answer)).map_err(|error| json!(error))
+    }
+
+    /// The pids of this host's live processes whose command line is exactly `line`. Observed from outside the product,
+    /// and blind to what other runs of the same test start.
+    pub fn running(&self, line: &str) -> Vec<i32> {
+        self.census.marked().into_iter().filter(|pid| running(line).contains(pid)).collect()
+    }
+
+    /// Waits until `count` such processes run: the kernel tells nobody when a shell has become another program, and a
+    /// program's command line stands there a moment after it was executed.
+    pub async fn appeared(&self, line: &str, count: usize) {
+        for _ in 0..LOOKS {
+            let found = self.running(line).len();
+            assert!(found <= count, "{found} of {line}, {count} were expected");
+            if found == count {
+                return;
+            }
+            look_again().await;
+        }
+        panic!("{count} of {line} never ran");
     }
 
     /// Shuts the host down and counts what is left: nothing.
