@@ -13,7 +13,7 @@ const GRACE_MS: u64 = 3;
 const CONFIRM_MS: u64 = 4;
 const DRAIN_MAX_MS: u64 = 5;
 const DEADLINE_MS: u64 = 2;
-const LENGTH: usize = 7;
+const LENGTH: usize = 6;
 
 const POLICY: Policy = Policy {
     signal: Signal::Term,
@@ -235,7 +235,7 @@ fn follow(deadline: Option<u64>, length: usize) -> (usize, u128) {
             for step in &steps {
                 let _trail = Trail(trail, Some(step));
                 let Some(then) = apply(seen, step) else { continue };
-                let entry = next.entry(then).or_insert_with(|| (0, [&trail[..], &[step.clone()]].concat()));
+                let entry = next.entry(then).or_insert_with(|| (0, [&trail[..], std::slice::from_ref(step)].concat()));
                 entry.0 += ways;
             }
         }
