@@ -49,7 +49,7 @@ pub enum Refusal {
 }
 
 /// The rules of one host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostCore {
     limits: HostLimits,
     places: SlotMap<PlaceKey, Tenant>,

@@ -3,3 +3,6 @@
 //! What is run here is the rules themselves; only what surrounds them (the system, the actors) is played.
 
 mod life;
+mod machine;
+mod play;
+mod world;

@@ -69,7 +69,7 @@ fn incomplete_bytes(bytes: &[u8]) -> usize {
 
 /// Holds back what of each stream may become a character, so that only whole characters and bytes that are
 /// invalid for certain go on. What a stream sent goes on in its order, nothing added, nothing left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembler {
     tails: [Tail; Stream::ALL.len()],
 }
@@ -96,7 +96,7 @@ impl Assembler {
 }
 
 /// The beginning of one character; empty between characters.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tail {
     bytes: [u8; CHARACTER_BYTES_MAX],
     count: usize,

@@ -15,7 +15,7 @@ pub(super) const BLOCK_BYTES_MAX: usize = 16 * 1024;
 const WORDS_MIN: usize = 4;
 
 /// The labels of one block.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     /// Offsets of changes, growing; or the bits, set for standard error.
     words: Vec<u16>,

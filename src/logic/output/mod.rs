@@ -30,7 +30,7 @@ use characters::Assembler;
 use ring::Ring;
 
 /// The output of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Output {
     assembler: Assembler,
     ring: Ring,

@@ -38,7 +38,7 @@ pub(super) const fn memory_bytes_max(retain_bytes: u64) -> usize {
 }
 
 /// The ring.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ring {
     retain_bytes: u64,
     block_bytes: usize,
@@ -254,7 +254,7 @@ impl Ring {
 }
 
 /// A piece of the ring.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
     labels: Labels,

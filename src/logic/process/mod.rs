@@ -115,7 +115,7 @@ pub enum Effect {
 }
 
 /// The rules of one process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ProcessCore {
     facts: Admission,
     life: Lifecycle,
@@ -217,6 +217,11 @@ impl ProcessCore {
     /// Whether it is in its final state.
     pub fn settled(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// Its life as it stands.
+    pub fn life(&self) -> &Lifecycle {
+        &self.life
     }
 
     /// Calls that wait.

@@ -188,3 +188,170 @@ fn a_cancelled_wait_leaves_nothing_behind() {
     assert_eq!(core.parked(), 0);
     assert!(core.cancel(at(2), 1).is_empty(), "cancelling twice is nothing");
 }
+
+#[test]
+fn cancelling_a_call_other_than_a_start_stops_nothing_and_leaves_no_timer() {
+    let asks = [
+        ProcessCall::Output(page(0), 1000),
+        ProcessCall::Wait(Some(1000)),
+        ProcessCall::Wait(None),
+        ProcessCall::Exec(100),
+        ProcessCall::Stop(Reason::StopRequested, None),
+    ];
+    for ask in asks {
+        let mut core = running(None);
+        let _ = core.call(at(1), 1, ask.clone());
+        let before = core.status(at(2));
+        assert!(core.cancel(at(2), 1).is_empty(), "{ask:?}");
+        assert_eq!((core.parked(), core.status(at(2))), (0, before), "{ask:?}");
+        let waits_for_kill = matches!(ask, ProcessCall::Stop(..));
+        assert_eq!(core.next_tick().is_some(), waits_for_kill, "{ask:?}");
+        assert!(answers(settle(&mut core, 3, 0)).is_empty(), "nobody is left to answer: {ask:?}");
+    }
+}
+
+#[test]
+fn a_start_that_others_wait_for_too_goes_on_when_one_of_them_goes() {
+    let mut core = core(None);
+    for call in [1, 2] {
+        let _ = core.call(at(0), call, ProcessCall::Begun);
+    }
+    assert!(core.cancel(at(0), 1).is_empty());
+    assert_eq!(core.status(at(0)).reason, None);
+    let _ = core.cancel(at(0), 2);
+    assert_eq!(core.status(at(0)).reason, Some(Reason::StartCancelled));
+}
+
+#[test]
+fn a_start_that_is_stopped_while_starting_answers_that_and_not_a_failed_launch() {
+    let mut core = core(None);
+    let _ = core.call(at(0), 1, ProcessCall::Begun);
+    let _ = core.call(at(0), 2, ProcessCall::Stop(Reason::StopRequested, None));
+    let failure = LaunchFailure {
+        operation: "cancelled".into(),
+        errno: 0,
+        system: String::new(),
+        path: None,
+        hint: String::new(),
+    };
+    let told = answers(core.launch_failed(at(1), failure));
+    assert_eq!(told.len(), 2);
+    for (_, answer) in &told {
+        assert!(
+            matches!(answer, Ok(Answer::Status(status)) if status.state == State::Stopped
+            && status.reason == Some(Reason::StopRequested) && status.exit.is_none()),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_new_label_and_a_new_agent_show_at_once_and_a_finished_process_has_neither() {
+    let mut core = running(None);
+    let label = Label::new("web").expect("a label");
+    let told = answers(core.call(at(1), 1, ProcessCall::Update(None, Some(label.clone()))));
+    assert!(matches!(&told[0].1, Ok(Answer::Status(status)) if status.label == Some(label)));
+    let agent = AgentName::new("b").expect("a name");
+    let told = answers(core.call(at(1), 2, ProcessCall::Transfer(agent.clone())));
+    assert!(matches!(&told[0].1, Ok(Answer::Status(status)) if status.agent == agent));
+    let _ = settle(&mut core, 2, 3);
+    let other = Label::new("db").expect("a label");
+    let told = answers(core.call(at(3), 3, ProcessCall::Update(None, Some(other))));
+    let Err(error) = &told[0].1 else { panic!("{told:?}") };
+    assert!(error.message.contains("exit code 3") && error.details["exit"]["code"] == 3, "{error:?}");
+    assert_eq!(core.status(at(3)).label.map(String::from).as_deref(), Some("web"));
+}
+
+#[test]
+fn a_deadline_moved_into_the_past_ends_the_process_at_once() {
+    let mut core = running(None);
+    let told = answers(core.call(at(100), 1, ProcessCall::Update(Some(Some(50)), None)));
+    assert!(matches!(&told[0].1, Ok(Answer::Status(status)) if status.state == State::Stopping
+        && status.reason == Some(Reason::Deadline)));
+}
+
+#[test]
+fn an_exit_is_told_once_settled_and_not_before() {
+    let mut core = running(None);
+    let _ = core.live(at(1), Input::RootEnded(Some(Exit::code(7))));
+    let status = core.status(at(1));
+    assert_eq!((status.settling, status.exit, status.state), (true, None, State::Running));
+    let _ = core.live(at(1), Input::Gone(Proof::GroupGone));
+    for stream in Stream::ALL {
+        let _ = core.stream_closed(at(1), stream);
+    }
+    let status = core.status(at(9));
+    assert_eq!((status.settling, status.exit, status.state), (false, Some(Exit::code(7)), State::Failed));
+}
+
+#[test]
+fn a_wait_is_unavailable_while_uncertain_and_satisfied_after_proof() {
+    let mut core = running(None);
+    let _ = core.call(at(1), 1, ProcessCall::Wait(None));
+    let _ = core.call(at(1), 2, ProcessCall::Stop(Reason::StopRequested, Some(0)));
+    let _ = core.tick(at(101));
+    let mut effects = core.tick(at(1101));
+    for stream in Stream::ALL {
+        effects.extend(core.stream_closed(at(1101), stream));
+    }
+    let outcome = |answer: &Result<Answer, Error>| match answer {
+        Ok(Answer::Wait(answer)) => (answer.outcome, answer.observation.cleanup, answer.process.cleanup),
+        other => panic!("{other:?}"),
+    };
+    let told = answers(effects);
+    let unproven = Some(Cleanup::Uncertain);
+    assert_eq!(told.len(), 2);
+    assert_eq!(outcome(&told[0].1), (Outcome::Unavailable, unproven, unproven));
+    assert_eq!(outcome(&answers(core.call(at(1102), 3, ProcessCall::Wait(None)))[0].1).0, Outcome::Unavailable);
+    assert!(core.summary().holds_place());
+
+    let _ = core.live(at(2000), Input::RootEnded(Some(Exit::signal("SIGKILL", false))));
+    let published = core.live(at(2000), Input::Gone(Proof::GroupGone));
+    assert!(matches!(&published[..], [Effect::Publish(summary)] if !summary.holds_place()), "{published:?}");
+    let told = answers(core.call(at(2001), 4, ProcessCall::Wait(None)));
+    assert_eq!(outcome(&told[0].1), (Outcome::Satisfied, Some(Cleanup::Confirmed), None));
+    let status = core.status(at(3000));
+    assert_eq!((status.state, status.exit), (State::Stopped, Some(Exit::signal("SIGKILL", false))));
+    assert_eq!(status.runtime_ms, 1101, "it ended when it settled");
+}
+
+/// The advice after a foreground command that wrote so much and ended with `code`, and whether at its timeout.
+fn check_advice(code: i32, written: usize, timed_out: bool, expected: &[&str]) {
+    let mut core = running(timed_out.then_some(50));
+    let _ = core.output(at(2), Stream::Stdout, &vec![b'x'; written]);
+    let _ = core.call(at(3), 1, ProcessCall::Exec(100));
+    let told = answers(settle(&mut core, 50, code));
+    let Ok(Answer::Exec(answer)) = &told[0].1 else { panic!("{told:?}") };
+    let advice = answer.advice.clone().unwrap_or_default();
+    assert_eq!(advice.is_empty(), expected.is_empty(), "{advice}");
+    assert!(expected.iter().all(|part| advice.contains(part)), "{advice}");
+}
+
+#[test]
+fn advice_is_given_where_the_next_step_depends_on_it() {
+    check_advice(0, 10, false, &[]);
+    check_advice(1, 10, false, &[]);
+    check_advice(126, 0, false, &["could not execute"]);
+    check_advice(127, 0, false, &["did not find"]);
+    check_advice(0, 10, true, &["timeout"]);
+    check_advice(127, 300, false, &["did not find", "200 earlier bytes", "from cursor 0"]);
+    check_advice(0, 5000, false, &["3996 earlier bytes", "from cursor 904"]);
+}
+
+#[test]
+fn calls_at_one_process_are_each_answered_once_at_its_end() {
+    let mut core = running(None);
+    let asks = [
+        ProcessCall::Output(page(0), 1000),
+        ProcessCall::Wait(Some(1000)),
+        ProcessCall::Exec(100),
+        ProcessCall::Stop(Reason::StopRequested, None),
+    ];
+    for (call, ask) in asks.into_iter().enumerate() {
+        assert!(answers(core.call(at(2), call as u64, ask)).is_empty());
+    }
+    let mut answered: Vec<CallId> = answers(settle(&mut core, 3, 0)).into_iter().map(|(call, _)| call).collect();
+    answered.sort_unstable();
+    assert_eq!((answered, core.parked(), core.next_tick()), (vec![0, 1, 2, 3], 0, None));
+    assert!(core.tick(at(5000)).is_empty());
+}

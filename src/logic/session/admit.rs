@@ -103,7 +103,7 @@ impl SessionCore {
     /// `conflict` names the holder.
     pub fn check_label(&self, now: Moment, id: &ProcessId, label: &Label) -> Result<(), Error> {
         let Some(record) = self.records.get(id) else { return Ok(()) };
-        match self.label_holder(&record.agent, Some(label)).filter(|holder| holder.process_id != *id) {
+        match self.label_holders(&record.agent, label).find(|holder| holder.process_id != *id) {
             Some(holder) => Err(label_taken(now, holder)),
             None => Ok(()),
         }
@@ -177,11 +177,14 @@ impl SessionCore {
     }
 
     fn label_holder(&self, agent: &AgentName, label: Option<&Label>) -> Option<&Record> {
-        let label = label?;
-        let same = |record: &&Record| {
+        self.label_holders(agent, label?).next()
+    }
+
+    /// The agent's live processes that have the label, newest first.
+    fn label_holders(&self, agent: &AgentName, label: &Label) -> impl Iterator<Item = &Record> {
+        self.order.values().rev().filter_map(|id| self.records.get(id)).filter(move |record| {
             record.label.as_ref() == Some(label) && record.agent == *agent && !record.summary.settled && !record.hidden
-        };
-        self.order.values().rev().filter_map(|id| self.records.get(id)).find(same)
+        })
     }
 
     fn insert(&mut self, now: Moment, ask: &Ask, agent: AgentName, replaces: Option<ProcessId>) {

@@ -76,7 +76,7 @@ pub struct Told {
 }
 
 /// The rules of one session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionCore {
     name: SessionName,
     settings: Arc<SessionSettings>,
@@ -277,5 +277,9 @@ impl SessionCore {
 
 #[cfg(test)]
 mod keeping_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod naive_tests;
 #[cfg(test)]
 mod tests;
