@@ -269,10 +269,13 @@ pub fn read_fields<T: DeserializeOwned + JsonSchema>(fields: Map<String, Value>)
 /// Turns what serde says into an error by name.
 fn refusal<T: JsonSchema>(value: &Value, path: &str, message: &str) -> Error {
     if let Some(field) = quoted_after(message, "unknown field ") {
-        return unknown_field(field, &known_fields(message));
+        return unknown_field_in(parent(path, field), field, &known_fields(message));
     }
     if let Some(field) = quoted_after(message, "missing field ") {
-        return Error::missing(field, describe::<T>(field));
+        let parent = parent(path, field);
+        let whole = format!("{parent}{field}");
+        let told = whole.split(['.', '[']).next().unwrap_or(field);
+        return Error::missing(&whole, describe::<T>(told));
     }
     let given = path.split('.').try_fold(value, |value, key| match value {
         Value::Object(map) => map.get(key),
@@ -281,6 +284,12 @@ fn refusal<T: JsonSchema>(value: &Value, path: &str, message: &str) -> Error {
     });
     let expected = message.split("expected ").nth(1).unwrap_or(message);
     Error::invalid(path, given.unwrap_or(&Value::Null), shorten(in_words(expected)))
+}
+
+/// What stands before a field that serde names alone: nothing at the top, else the field it is in, and a dot.
+fn parent(path: &str, field: &str) -> String {
+    let above = path.strip_suffix(field).map_or(path, |above| above.trim_end_matches('.'));
+    if above.is_empty() || above == "." { String::new() } else { format!("{above}.") }
 }
 
 /// What serde calls a type, as people do.
@@ -297,13 +306,17 @@ fn in_words(expected: &str) -> &str {
 
 /// The error for a field nobody knows.
 pub fn unknown_field(field: &str, known: &[String]) -> Error {
+    unknown_field_in(String::new(), field, known)
+}
+
+fn unknown_field_in(parent: String, field: &str, known: &[String]) -> Error {
     let nearest = nearest(field, known.iter().map(String::as_str));
     let hint = nearest.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
     let error = Error::new(
         Code::InvalidArgument,
-        format!("`{}` is not a field here{hint} Known: {}", shorten(field), known.join(", ")),
+        format!("`{parent}{}` is not a field here{hint} Known: {}", shorten(field), known.join(", ")),
     );
-    let error = error.with("field", shorten(field)).with("expected", known);
+    let error = error.with("field", parent + &shorten(field)).with("expected", known);
     match nearest {
         Some(name) => error.with("nearest", name),
         None => error,
@@ -399,6 +412,9 @@ mod tests {
         check(json!({"action": "status", "process_id": 3}), "process_id", None);
         check(json!({"action": "wait", "process_id": "a"}), "until", None);
         check(json!({"action": "wait", "process_id": "a", "until": {"kind": "exist"}}), "until.kind", None);
+        check(json!({"action": "wait", "process_id": "a", "until": {}}), "until.kind", None);
+        let close = json!({"action": "wait", "process_id": "a", "until": {"kind": "exit", "for_ms": 1}});
+        check(close, "until.for_ms", None);
         check(json!({"action": "wait", "process_id": "a", "until": {"kind": "exit"}, "mode": "any"}), "mode", None);
         check(json!({"action": "wait", "process_ids": [], "until": {"kind": "exit"}}), "process_ids", None);
         check(json!({"action": "output", "process_id": "a", "max_bytes": 0}), "max_bytes", None);

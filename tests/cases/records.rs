@@ -7,6 +7,7 @@ use procession::{Cleanup, Code, Exit, Proof, Reason, State};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::support::door::{Door, Rpc, program};
 use crate::support::{Bench, PATIENCE_MS, settled, text, written};
 
 /// A second is ten times what is promised: the machine may be busy.
@@ -145,4 +146,36 @@ async fn r38_a_start_that_fails_half_way_leaves_a_record_and_nothing_else() {
     let waited = process.wait(Some(PATIENCE_MS)).await.expect("a wait");
     assert_eq!(waited.process.state, State::Exited);
     bench.ended().await;
+}
+
+/// In a process of its own, whose descriptors and children are counted from outside.
+#[tokio::test]
+async fn r63_descriptors_and_corpses_do_not_pile_up() {
+    let (command, census) = program(&["rpc"]);
+    let mut door = Rpc::start(command).await;
+    let pid = door.pid();
+    let descriptors = || std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let mut before = None;
+    for round in 0..30 {
+        for call in [
+            json!({"action": "exec", "command": "true"}),
+            json!({"action": "exec", "command": "sleep 66301 & exit 0"}),
+            json!({"action": "exec", "argv": ["/no/such/program"]}),
+            json!({"action": "start", "command": "sleep 66301", "label": "job"}),
+            json!({"action": "stop", "process_id": "job"}),
+        ] {
+            let answer = door.call("s", None, call.clone()).await;
+            assert_eq!(answer.is_err(), call["argv"].is_array(), "{round}: {answer:?}");
+        }
+        // What the first round opens once for all stays open.
+        before.get_or_insert_with(descriptors);
+    }
+    let before = before.expect("there was a round");
+    assert!(descriptors() <= before + 2, "{before} before, {} after, with every record kept", descriptors());
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        assert_eq!(children, "", "nothing is left uncollected");
+    }
+    assert_eq!(door.end().await.code(), Some(0));
+    census.end().await;
 }

@@ -1,7 +1,10 @@
 //! Counting what is left: processes with a host's mark in their environment, zombies that are children of ours, and
 //! (where a test has its process for itself) open descriptors.
 
-use super::pause::look_again;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::pause::{look_again, look_again_blocking};
 
 /// The variable that every command of a bench inherits.
 pub const MARK: &str = "PROCESSION_TEST_MARK";
@@ -45,6 +48,30 @@ impl Census {
 
     fn left(&self) -> Vec<String> {
         self.marked().into_iter().map(describe).collect()
+    }
+}
+
+/// A test that failed leaves nothing behind either: what still carries its mark is named and killed.
+impl Drop for Census {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut named = std::collections::BTreeSet::new();
+        for _ in 0..LOOKS {
+            let marked = self.marked();
+            if marked.is_empty() {
+                break;
+            }
+            for pid in marked {
+                if named.insert(pid) {
+                    eprintln!("left behind by the failed test, and killed: {}", describe(pid));
+                }
+                // One that has ended meanwhile needs no signal.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            look_again_blocking();
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The harness: boots a host in a temporary directory, speaks only requests and responses, waits for named events,
 //! and ends with a census: no process that carries the host's mark, no child of ours, descriptors as at the start.
 //!
-//! [`Bench::ended`] is the end of a test. A bench that is dropped without it (a failed assertion) does the same as
-//! far as it can, without a second panic.
+//! [`Bench::ended`] is the end of a test. Where a test fails before it, the census names and kills what is left, without
+//! a second panic.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 

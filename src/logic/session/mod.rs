@@ -178,11 +178,13 @@ impl SessionCore {
             self.deleted = false;
         }
         self.refuse_if_ending()?;
-        if *settings != self.settings || *directory != self.directory {
+        let moved = (*directory != self.directory).then_some("directory");
+        if let Some(field) = moved.or((*settings != self.settings).then_some("config")) {
             return Err(Error::new(
                 Code::Conflict,
-                format!("session {} is open with another configuration, which is frozen", self.name),
+                format!("session {} is open with another `{field}`, which is frozen: delete it first", self.name),
             )
+            .with("field", field)
             .with("session", &self.name));
         }
         // All or none: a refusal has changed nothing.
@@ -208,6 +210,7 @@ impl SessionCore {
         match self.agents.get(agent) {
             Some(has) if *has != asked => {
                 Err(Error::new(Code::Conflict, format!("agent {agent} is open and sees something else"))
+                    .with("field", "sees")
                     .with("agent", agent)
                     .with("sees", has))
             }
