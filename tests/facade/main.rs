@@ -1,0 +1,51 @@
+//! What an embedding program relies on: the handles of the library, on a real host with real processes.
+//!
+//! Every test boots its own host and ends with a census. Time passes only where a deadline is the subject, and then
+//! the end is waited for as an event.
+
+#![cfg(target_os = "linux")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cancelling;
+mod succession;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use procession::{Code, Error, Handle, Label, Spec};
+
+/// A command that lives until it is stopped.
+fn lives() -> Spec {
+    Spec::argv(["sleep", "86399"])
+}
+
+/// The same under a label.
+fn labelled(text: &str) -> Spec {
+    Spec { label: Some(label(text)), ..lives() }
+}
+
+/// A label.
+fn label(text: &str) -> Label {
+    text.parse().expect("a label")
+}
+
+/// A call that must be refused with `code`; answers the error.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(answer: Result<T, Error>, code: Code) -> Error {
+    let error = answer.expect_err("a refusal");
+    assert_eq!(error.code, code, "{error:?}");
+    error
+}
+
+/// A label where a process is to be named.
+fn named(text: &str) -> Handle {
+    Handle(text.to_owned())
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
