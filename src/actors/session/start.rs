@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
 
-use super::{SessionMsg, SessionState, Succession};
+use super::{Placing, SessionMsg, SessionState, Succession};
 use crate::actors::host::HostMsg;
 use crate::actors::port::{Port, StartGuard};
 use crate::actors::process::{self, ProcessActor, ProcessMsg};
@@ -60,7 +60,10 @@ impl SessionState {
         match self.core.admit(self.clock.now(), &ask) {
             Err(error) => self.refuse(port, error),
             Ok(Admitted::New) => self.take_place(myself, &ask.process_id, port),
-            Ok(Admitted::Existing(id)) => self.hand_on(&id, ProcessCall::Begun, port),
+            Ok(Admitted::Existing(id)) => {
+                let port = self.guarded(myself, &id, port);
+                self.hand_on(&id, ProcessCall::Begun, port);
+            }
             Ok(Admitted::Replace(old)) => {
                 self.successions.entry(old.clone()).or_default().push(Succession::Replace(ask, port));
                 self.end_process(&old, Reason::StopRequested);
@@ -69,8 +72,15 @@ impl SessionState {
     }
 
     fn take_place(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) {
-        self.placing.insert(id.clone(), port);
+        let port = self.guarded(myself, id, port);
+        self.placing.insert(id.clone(), Placing { port, asked: Vec::new(), ending: None });
         self.tell_host(HostMsg::TakePlace(self.tenant(id), myself.clone()));
+    }
+
+    /// A port whose answer must be taken: what was started for nobody is stopped.
+    fn guarded(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) -> Port {
+        *self.askers.entry(id.clone()).or_default() += 1;
+        port.guarded(StartGuard::new(myself.clone(), id.clone()))
     }
 
     pub(super) fn tenant(&self, id: &ProcessId) -> Tenant {
@@ -93,7 +103,7 @@ impl SessionState {
         place: Result<PlaceKey, Refusal>,
         held: u64,
     ) {
-        let Some(port) = self.placing.remove(&id) else {
+        let Some(placing) = self.placing.remove(&id) else {
             // Nobody waits for it any more.
             if let Ok(place) = place {
                 self.tell_host(HostMsg::FreePlace(place));
@@ -103,11 +113,21 @@ impl SessionState {
         match place {
             Ok(place) => {
                 self.places.insert(id.clone(), place);
-                self.launch(myself, &id, vec![port]).await;
+                self.launch(myself, &id, vec![placing.port]).await;
+                for (call, port, permit) in placing.asked {
+                    match self.processes.get(&id) {
+                        Some(actor) => drop(actor.send_message(ProcessMsg::Call(call, port, permit))),
+                        None => self.refuse(port, Error::gone()),
+                    }
+                }
+                if let Some(reason) = placing.ending {
+                    self.end_process(&id, reason);
+                }
             }
             Err(refusal) => {
                 let agent = self.core.record(&id).map(|record| record.agent.clone());
                 self.core.refused(&id);
+                self.askers.remove(&id);
                 let error = match (refusal, agent) {
                     (Refusal::Full { limit }, Some(agent)) => {
                         let limit = ("limits.live_per_host", limit);
@@ -115,13 +135,24 @@ impl SessionState {
                     }
                     _ => Error::shutting_down(),
                 };
-                self.no_longer_awaited(myself, &id);
-                self.refuse(port, error);
+                placing.refuse(&error);
+                self.never_began(myself, &id, &error);
             }
         }
     }
 
-    /// Spawns the process's actor and lets it launch. The first port is the one whose answer must be taken.
+    /// Whoever waits for the end of a process that was not launched need not.
+    fn never_began(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, error: &Error) {
+        for succession in self.successions.remove(id).unwrap_or_default() {
+            match succession {
+                Succession::Restart(_, ports) => ports.into_iter().for_each(|port| port.send(Err(error.clone()))),
+                Succession::Replace(ask, port) => self.admit(myself, ask, port),
+            }
+        }
+        self.no_longer_awaited(myself, id);
+    }
+
+    /// Spawns the process's actor and lets it launch.
     async fn launch(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, ports: Vec<Port>) {
         let Some(record) = self.core.record(id).cloned() else { return };
         let request = match self.request(&record) {
@@ -145,9 +176,8 @@ impl SessionState {
         self.by_actor.insert(actor.get_id(), id.clone());
         self.processes.insert(id.clone(), actor.clone());
         let mut ports = ports.into_iter();
-        let first = ports.next().map(|port| port.guarded(StartGuard::new(myself.clone(), id.clone())));
         // If it has died meanwhile, its end is reported, and the ports say so.
-        let _ = actor.send_message(ProcessMsg::Begin(first));
+        let _ = actor.send_message(ProcessMsg::Begin(ports.next()));
         for port in ports {
             let _ = actor.send_message(ProcessMsg::Call(ProcessCall::Begun, port, None));
         }
@@ -158,10 +188,11 @@ impl SessionState {
         let (ports, error) = told;
         self.core.refused(id);
         self.free_place(id);
-        self.no_longer_awaited(myself, id);
+        self.askers.remove(id);
         for port in ports {
             port.send(Err(error.clone()));
         }
+        self.never_began(myself, id, error);
     }
 
     /// A process is settled: whatever was to take its place does, if it is proven to be gone.
@@ -176,7 +207,11 @@ impl SessionState {
                     }
                 }
                 Succession::Replace(_, port) if !confirmed => port.send(Err(uncertain(old))),
-                Succession::Restart(ask, ports) => self.take_over(myself, old, &ask, ports).await,
+                Succession::Restart(ask, ports) if self.places.contains_key(old) => {
+                    self.take_over(myself, old, &ask, ports).await;
+                }
+                // Another one was faster: it needs a place of its own.
+                Succession::Restart(ask, ports) => self.start_again(myself, old, &ask, ports),
                 Succession::Replace(ask, port) if self.places.contains_key(old) => {
                     self.take_over(myself, old, &ask, vec![port]).await;
                 }
@@ -196,6 +231,7 @@ impl SessionState {
         };
         self.places.insert(ask.process_id.clone(), place);
         self.tell_host(HostMsg::PassPlace(place, self.tenant(&ask.process_id)));
+        let ports = ports.into_iter().map(|port| self.guarded(myself, &ask.process_id, port)).collect();
         self.launch(myself, &ask.process_id, ports).await;
     }
 
@@ -223,10 +259,22 @@ impl SessionState {
         } else if record.summary.holds_place() {
             self.refuse(port, uncertain(id));
         } else {
-            match self.core.again(self.clock.now(), &ask, id) {
-                Ok(()) => self.take_place(myself, &ask.process_id, port),
-                Err(error) => self.refuse(port, error),
-            }
+            self.start_again(myself, id, &ask, vec![port]);
+        }
+    }
+
+    /// Starts what a finished process was, in another place.
+    fn start_again(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId, ask: &Ask, ports: Vec<Port>) {
+        if let Err(error) = self.core.again(self.clock.now(), ask, old) {
+            return ports.into_iter().for_each(|port| port.send(Err(error.clone())));
+        }
+        let mut ports = ports.into_iter();
+        if let Some(first) = ports.next() {
+            self.take_place(myself, &ask.process_id, first);
+        }
+        for port in ports {
+            let port = self.guarded(myself, &ask.process_id, port);
+            self.hand_on(&ask.process_id, ProcessCall::Begun, port);
         }
     }
 
@@ -302,6 +350,16 @@ impl SessionState {
             confined: !settings.cwd_outside,
             pipe_bytes: PIPE_BYTES,
         })
+    }
+}
+
+impl Placing {
+    /// It does not start.
+    pub(super) fn refuse(self, error: &Error) {
+        self.port.send(Err(error.clone()));
+        for (_, port, _) in self.asked {
+            port.send(Err(error.clone()));
+        }
     }
 }
 
