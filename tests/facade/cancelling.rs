@@ -5,16 +5,13 @@ use std::task::Poll;
 use procession::protocol::verb::list::Detail;
 use procession::{Code, Exec, List, Outcome, Process, Reason, Spec, State};
 
-use super::{label, lives, named, poll_once, refused};
-use crate::support::pause::look_again;
+use super::{LOOKS, label, live_becomes, lives, named, poll_once, refused};
 use crate::support::{Bench, running, settled, written};
 
 /// Starts that are dropped; more than this many are made.
 const ABORTS: usize = 320;
 /// Starts that run to their answer are kept up to this many.
 const KEPT: usize = 12;
-/// Looks at what becomes true without an event.
-const LOOKS: usize = 10_000;
 
 /// Numbers that look random and come again with the same seed.
 struct Dice(u64);
@@ -36,18 +33,6 @@ async fn some_polls<F: Future>(future: F, polls: u64) -> Option<F::Output> {
         tokio::task::yield_now().await;
     }
     None
-}
-
-/// Waits until the host counts so many live processes.
-async fn live_becomes(bench: &Bench, wanted: u64) {
-    for look in 0.. {
-        let live = bench.host.status().await.expect("a status").live;
-        if live == wanted {
-            return;
-        }
-        assert!(look < LOOKS, "{live} are live, not {wanted}");
-        look_again().await;
-    }
 }
 
 /// Drops starts at random moments; whoever got an answer holds its process, and nothing else is left.

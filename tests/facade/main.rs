@@ -8,7 +8,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agents;
 mod cancelling;
+mod ending;
+mod limits;
+mod sessions;
 mod succession;
 
 use std::future::poll_fn;
@@ -16,6 +20,12 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use procession::{Code, Error, Handle, Label, Spec};
+
+use support::Bench;
+use support::pause::look_again;
+
+/// Looks at what becomes true without an event.
+const LOOKS: usize = 10_000;
 
 /// A command that lives until it is stopped.
 fn lives() -> Spec {
@@ -48,4 +58,16 @@ fn named(text: &str) -> Handle {
 /// Polls a future once.
 async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+/// Waits until the host counts so many live processes.
+async fn live_becomes(bench: &Bench, wanted: u64) {
+    for look in 0.. {
+        let live = bench.host.status().await.expect("a status").live;
+        if live == wanted {
+            return;
+        }
+        assert!(look < LOOKS, "{live} are live, not {wanted}");
+        look_again().await;
+    }
 }
