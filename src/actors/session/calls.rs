@@ -148,6 +148,7 @@ impl SessionState {
                 return self.refuse(port, error);
             }
             self.core.set_label(&id, label.clone());
+            self.retell_place(&id);
         }
         let timeout_ms = update.timeout_ms.map(|ms| self.capped(ms));
         self.hand_on(&id, ProcessCall::Update(timeout_ms, update.label), port);

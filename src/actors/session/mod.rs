@@ -5,6 +5,7 @@
 mod calls;
 mod closing;
 mod start;
+mod succession;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

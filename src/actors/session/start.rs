@@ -1,4 +1,4 @@
-//! Starting: admission, a place from the host, an actor for the process; and what takes another's place.
+//! Starting: admission, a place from the host, an actor for the process.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::protocol::call::Origin;
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::ProcessId;
 use crate::protocol::spec::{Mode, Spec};
-use crate::protocol::state::{Cleanup, Reason};
+use crate::protocol::state::Reason;
 
 /// Capacity asked for an output pipe: many small writes are then read together.
 const PIPE_BYTES: usize = 1024 * 1024;
@@ -37,7 +37,7 @@ impl SessionState {
         self.admit(myself, ask, port);
     }
 
-    fn ask(&self, origin: Origin, mode: Mode, spec: Arc<Spec>) -> Result<Ask, Error> {
+    pub(super) fn ask(&self, origin: Origin, mode: Mode, spec: Arc<Spec>) -> Result<Ask, Error> {
         if !os::SUPPORTED {
             return Err(Error::new(Code::UnsupportedPlatform, "processes are managed on Linux and macOS only"));
         }
@@ -56,7 +56,7 @@ impl SessionState {
         Ok(Ask { origin, process_id: random_id()?, mode, spec, at: self.clock.time_of_day() })
     }
 
-    fn admit(&mut self, myself: &ActorRef<SessionMsg>, ask: Ask, port: Port) {
+    pub(super) fn admit(&mut self, myself: &ActorRef<SessionMsg>, ask: Ask, port: Port) {
         match self.core.admit(self.clock.now(), &ask) {
             Err(error) => self.refuse(port, error),
             Ok(Admitted::New) => self.take_place(myself, &ask.process_id, port),
@@ -71,14 +71,14 @@ impl SessionState {
         }
     }
 
-    fn take_place(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) {
+    pub(super) fn take_place(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) {
         let port = self.guarded(myself, id, port);
         self.placing.insert(id.clone(), Placing { port, asked: Vec::new(), ending: None });
         self.tell_host(HostMsg::TakePlace(self.tenant(id), myself.clone()));
     }
 
     /// A port whose answer must be taken: what was started for nobody is stopped.
-    fn guarded(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) -> Port {
+    pub(super) fn guarded(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) -> Port {
         *self.askers.entry(id.clone()).or_default() += 1;
         port.guarded(StartGuard::new(myself.clone(), id.clone()))
     }
@@ -141,19 +141,8 @@ impl SessionState {
         }
     }
 
-    /// Whoever waits for the end of a process that was not launched need not.
-    fn never_began(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, error: &Error) {
-        for succession in self.successions.remove(id).unwrap_or_default() {
-            match succession {
-                Succession::Restart(_, ports) => ports.into_iter().for_each(|port| port.send(Err(error.clone()))),
-                Succession::Replace(ask, port) => self.admit(myself, ask, port),
-            }
-        }
-        self.no_longer_awaited(myself, id);
-    }
-
     /// Spawns the process's actor and lets it launch.
-    async fn launch(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, ports: Vec<Port>) {
+    pub(super) async fn launch(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, ports: Vec<Port>) {
         let Some(record) = self.core.record(id).cloned() else { return };
         let request = match self.request(&record) {
             Ok(request) => request,
@@ -184,7 +173,7 @@ impl SessionState {
     }
 
     /// Nothing was launched: the record and its place go.
-    fn take_back(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, told: (Vec<Port>, &Error)) {
+    pub(super) fn take_back(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, told: (Vec<Port>, &Error)) {
         let (ports, error) = told;
         self.core.refused(id);
         self.free_place(id);
@@ -193,89 +182,6 @@ impl SessionState {
             port.send(Err(error.clone()));
         }
         self.never_began(myself, id, error);
-    }
-
-    /// A process is settled: whatever was to take its place does, if it is proven to be gone.
-    pub(super) async fn succeed(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId) {
-        for succession in self.successions.remove(old).unwrap_or_default() {
-            let confirmed =
-                self.core.record(old).is_some_and(|record| record.summary.cleanup == Some(Cleanup::Confirmed));
-            match succession {
-                Succession::Restart(_, ports) if !confirmed => {
-                    for port in ports {
-                        port.send(Err(uncertain(old)));
-                    }
-                }
-                Succession::Replace(_, port) if !confirmed => port.send(Err(uncertain(old))),
-                Succession::Restart(ask, ports) if self.places.contains_key(old) => {
-                    self.take_over(myself, old, &ask, ports).await;
-                }
-                // Another one was faster: it needs a place of its own.
-                Succession::Restart(ask, ports) => self.start_again(myself, old, &ask, ports),
-                Succession::Replace(ask, port) if self.places.contains_key(old) => {
-                    self.take_over(myself, old, &ask, vec![port]).await;
-                }
-                // Another one was faster: it is asked anew, and may have to replace that one.
-                Succession::Replace(ask, port) => self.admit(myself, ask, port),
-            }
-        }
-    }
-
-    async fn take_over(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId, ask: &Ask, ports: Vec<Port>) {
-        if let Err(error) = self.core.succeed(self.clock.now(), ask, old) {
-            return ports.into_iter().for_each(|port| port.send(Err(error.clone())));
-        }
-        let Some(place) = self.places.remove(old) else {
-            let error = Error::internal("the place of the process to be replaced is gone");
-            return self.take_back(myself, &ask.process_id, (ports, &error));
-        };
-        self.places.insert(ask.process_id.clone(), place);
-        self.tell_host(HostMsg::PassPlace(place, self.tenant(&ask.process_id)));
-        let ports = ports.into_iter().map(|port| self.guarded(myself, &ask.process_id, port)).collect();
-        self.launch(myself, &ask.process_id, ports).await;
-    }
-
-    /// Ends a process and starts the same specification in its place.
-    pub(super) fn restart(&mut self, myself: &ActorRef<SessionMsg>, origin: Origin, id: &ProcessId, port: Port) {
-        let Some(record) = self.core.record(id).cloned() else { return self.refuse(port, Error::gone()) };
-        let spec = Arc::new(Spec { start_id: None, ..(*record.spec).clone() });
-        let mut ask = match self.ask(origin, record.mode, spec) {
-            Ok(ask) => ask,
-            Err(error) => return self.refuse(port, error),
-        };
-        // Whatever label it has now, not the one it was started with.
-        Arc::make_mut(&mut ask.spec).label.clone_from(&record.label);
-        if !record.summary.settled {
-            let waiting = self.successions.entry(id.clone()).or_default();
-            let same = waiting.iter_mut().find_map(|succession| match succession {
-                Succession::Restart(_, ports) => Some(ports),
-                Succession::Replace(..) => None,
-            });
-            match same {
-                Some(ports) => ports.push(port),
-                None => waiting.push(Succession::Restart(ask, vec![port])),
-            }
-            self.end_process(id, Reason::StopRequested);
-        } else if record.summary.holds_place() {
-            self.refuse(port, uncertain(id));
-        } else {
-            self.start_again(myself, id, &ask, vec![port]);
-        }
-    }
-
-    /// Starts what a finished process was, in another place.
-    fn start_again(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId, ask: &Ask, ports: Vec<Port>) {
-        if let Err(error) = self.core.again(self.clock.now(), ask, old) {
-            return ports.into_iter().for_each(|port| port.send(Err(error.clone())));
-        }
-        let mut ports = ports.into_iter();
-        if let Some(first) = ports.next() {
-            self.take_place(myself, &ask.process_id, first);
-        }
-        for port in ports {
-            let port = self.guarded(myself, &ask.process_id, port);
-            self.hand_on(&ask.process_id, ProcessCall::Begun, port);
-        }
     }
 
     fn admission(&self, record: &Record) -> Admission {
@@ -361,14 +267,6 @@ impl Placing {
             port.send(Err(error.clone()));
         }
     }
-}
-
-fn uncertain(id: &ProcessId) -> Error {
-    Error::new(
-        Code::CleanupUncertain,
-        format!("{id} was stopped but is not proven to be gone: nothing is started in its place"),
-    )
-    .with("process_id", id)
 }
 
 fn random_id() -> Result<ProcessId, Error> {
