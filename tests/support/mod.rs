@@ -129,6 +129,14 @@ impl Bench {
         census.end().await;
         drop(directory);
     }
+
+    /// Drops the host, which must be the last handle, and counts what is left: nothing.
+    pub async fn dropped(self) {
+        let Bench { host, directory, census } = self;
+        drop(host);
+        census.end().await;
+        drop(directory);
+    }
 }
 
 /// A session's name.

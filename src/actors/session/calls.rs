@@ -81,20 +81,22 @@ impl SessionState {
         }
     }
 
-    /// Hands a call to the process's actor; one whose actor died is answered from what is known.
+    /// Hands a call to the process's actor, once it has one; one whose actor died is answered from what is known.
     pub(super) fn hand_on(&mut self, id: &ProcessId, call: ProcessCall, port: Port) {
         if let Some(status) = self.core.record(id).and_then(|record| record.orphaned.as_deref()) {
             return port.send(of_orphan(status, &call));
         }
-        let Some(actor) = self.processes.get(id) else {
-            // It waits for its place: there is nothing to ask yet.
-            let error = Error::new(Code::Busy, format!("{id} is being admitted: ask again"));
-            return self.refuse(port, error);
+        let permit = match self.parking_permit(&call) {
+            Ok(permit) => permit,
+            Err(error) => return self.refuse(port, error),
         };
-        match self.parking_permit(&call) {
+        if let Some(actor) = self.processes.get(id) {
             // A message that cannot be delivered drops its port, which tells the caller.
-            Ok(permit) => drop(actor.send_message(ProcessMsg::Call(call, port, permit))),
-            Err(error) => self.refuse(port, error),
+            drop(actor.send_message(ProcessMsg::Call(call, port, permit)));
+        } else if let Some(placing) = self.placing.get_mut(id) {
+            placing.asked.push((call, port, permit));
+        } else {
+            self.refuse(port, Error::gone());
         }
     }
 
@@ -146,6 +148,7 @@ impl SessionState {
                 return self.refuse(port, error);
             }
             self.core.set_label(&id, label.clone());
+            self.retell_place(&id);
         }
         let timeout_ms = update.timeout_ms.map(|ms| self.capped(ms));
         self.hand_on(&id, ProcessCall::Update(timeout_ms, update.label), port);

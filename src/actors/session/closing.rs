@@ -71,9 +71,10 @@ impl SessionState {
             Reason::HostShutdown => Error::shutting_down(),
             _ => Error::new(crate::protocol::error::Code::Cancelled, "the session is being deleted"),
         };
-        for (id, port) in std::mem::take(&mut self.placing) {
+        for (id, placing) in std::mem::take(&mut self.placing) {
             self.core.refused(&id);
-            port.send(Err(error()));
+            self.askers.remove(&id);
+            placing.refuse(&error());
         }
         for succession in std::mem::take(&mut self.successions).into_values().flatten() {
             match succession {

@@ -5,6 +5,7 @@
 mod calls;
 mod closing;
 mod start;
+mod succession;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::clock::Clock;
 use super::host::{HostMsg, Surroundings};
 use super::port::Port;
 use super::process::ProcessMsg;
 use crate::logic::host::{PlaceKey, Refusal};
-use crate::logic::process::Summary;
+use crate::logic::process::{ProcessCall, Summary};
 use crate::logic::session::orphan::Heard;
 use crate::logic::session::{Ask, Gathering, SessionCore};
 use crate::protocol::call::{Answer, Origin};
@@ -98,7 +99,7 @@ pub enum SessionMsg {
     Told(ProcessId, Summary),
     /// Something was heard of the tree of a process whose actor died.
     Heard(ProcessId, Heard),
-    /// Nobody took the answer to its start.
+    /// One who asked for its start did not take the answer.
     Abandoned(ProcessId),
     /// The host keeps too many records.
     Forget(ProcessId),
@@ -118,6 +119,15 @@ enum Succession {
     Restart(Ask, Vec<Port>),
     /// Another one, under the same label.
     Replace(Ask, Port),
+}
+
+/// A start that waits for the host's word on a place.
+struct Placing {
+    port: Port,
+    /// What was asked of it meanwhile, in order.
+    asked: Vec<(ProcessCall, Port, Option<OwnedSemaphorePermit>)>,
+    /// Why it is to end as soon as it has begun.
+    ending: Option<Reason>,
 }
 
 /// Who waits for several processes.
@@ -152,7 +162,9 @@ pub struct SessionState {
     by_actor: HashMap<ActorId, ProcessId>,
     places: HashMap<ProcessId, PlaceKey>,
     /// Starts that wait for the host's word on a place.
-    placing: HashMap<ProcessId, Port>,
+    placing: HashMap<ProcessId, Placing>,
+    /// How many asked for a start and have not gone before they had its answer.
+    askers: HashMap<ProcessId, u64>,
     successions: HashMap<ProcessId, Vec<Succession>>,
     gatherings: Vec<(Gathering, Purpose)>,
     parked: Arc<Semaphore>,
@@ -181,6 +193,7 @@ impl Actor for SessionActor {
             by_actor: HashMap::new(),
             places: HashMap::new(),
             placing: HashMap::new(),
+            askers: HashMap::new(),
             successions: HashMap::new(),
             gatherings: Vec::new(),
             parked: Arc::new(Semaphore::new(parked)),
@@ -207,7 +220,7 @@ impl Actor for SessionActor {
                     state.told(&myself, &id, summary).await;
                 }
             }
-            SessionMsg::Abandoned(id) => state.end_process(&id, Reason::StartCancelled),
+            SessionMsg::Abandoned(id) => state.abandoned(&id),
             SessionMsg::Forget(id) => state.forget(&id),
             SessionMsg::End { now } => state.end(&myself, now),
             #[cfg(test)]
@@ -286,6 +299,7 @@ impl SessionState {
             return;
         }
         self.free_place(id);
+        self.askers.remove(id);
         if let Some(actor) = self.processes.remove(id) {
             self.by_actor.remove(&actor.get_id());
             // Whoever has asked already is answered first.
@@ -298,6 +312,17 @@ impl SessionState {
         if let Some(actor) = self.processes.get(id) {
             // One that is gone has been reported.
             let _ = actor.send_message(ProcessMsg::End(reason));
+        } else if let Some(placing) = self.placing.get_mut(id) {
+            placing.ending.get_or_insert(reason);
+        }
+    }
+
+    /// A start ends when the last one who asked for it has gone unanswered.
+    fn abandoned(&mut self, id: &ProcessId) {
+        let Some(askers) = self.askers.get_mut(id) else { return };
+        *askers -= 1;
+        if *askers == 0 {
+            self.end_process(id, Reason::StartCancelled);
         }
     }
 

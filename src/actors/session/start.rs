@@ -1,4 +1,4 @@
-//! Starting: admission, a place from the host, an actor for the process; and what takes another's place.
+//! Starting: admission, a place from the host, an actor for the process.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
 
-use super::{SessionMsg, SessionState, Succession};
+use super::{Placing, SessionMsg, SessionState, Succession};
 use crate::actors::host::HostMsg;
 use crate::actors::port::{Port, StartGuard};
 use crate::actors::process::{self, ProcessActor, ProcessMsg};
@@ -22,7 +22,7 @@ use crate::protocol::call::Origin;
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::ProcessId;
 use crate::protocol::spec::{Mode, Spec};
-use crate::protocol::state::{Cleanup, Reason};
+use crate::protocol::state::Reason;
 
 /// Capacity asked for an output pipe: many small writes are then read together.
 const PIPE_BYTES: usize = 1024 * 1024;
@@ -37,7 +37,7 @@ impl SessionState {
         self.admit(myself, ask, port);
     }
 
-    fn ask(&self, origin: Origin, mode: Mode, spec: Arc<Spec>) -> Result<Ask, Error> {
+    pub(super) fn ask(&self, origin: Origin, mode: Mode, spec: Arc<Spec>) -> Result<Ask, Error> {
         if !os::SUPPORTED {
             return Err(Error::new(Code::UnsupportedPlatform, "processes are managed on Linux and macOS only"));
         }
@@ -56,11 +56,14 @@ impl SessionState {
         Ok(Ask { origin, process_id: random_id()?, mode, spec, at: self.clock.time_of_day() })
     }
 
-    fn admit(&mut self, myself: &ActorRef<SessionMsg>, ask: Ask, port: Port) {
+    pub(super) fn admit(&mut self, myself: &ActorRef<SessionMsg>, ask: Ask, port: Port) {
         match self.core.admit(self.clock.now(), &ask) {
             Err(error) => self.refuse(port, error),
             Ok(Admitted::New) => self.take_place(myself, &ask.process_id, port),
-            Ok(Admitted::Existing(id)) => self.hand_on(&id, ProcessCall::Begun, port),
+            Ok(Admitted::Existing(id)) => {
+                let port = self.guarded(myself, &id, port);
+                self.hand_on(&id, ProcessCall::Begun, port);
+            }
             Ok(Admitted::Replace(old)) => {
                 self.successions.entry(old.clone()).or_default().push(Succession::Replace(ask, port));
                 self.end_process(&old, Reason::StopRequested);
@@ -68,9 +71,16 @@ impl SessionState {
         }
     }
 
-    fn take_place(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) {
-        self.placing.insert(id.clone(), port);
+    pub(super) fn take_place(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) {
+        let port = self.guarded(myself, id, port);
+        self.placing.insert(id.clone(), Placing { port, asked: Vec::new(), ending: None });
         self.tell_host(HostMsg::TakePlace(self.tenant(id), myself.clone()));
+    }
+
+    /// A port whose answer must be taken: what was started for nobody is stopped.
+    pub(super) fn guarded(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, port: Port) -> Port {
+        *self.askers.entry(id.clone()).or_default() += 1;
+        port.guarded(StartGuard::new(myself.clone(), id.clone()))
     }
 
     pub(super) fn tenant(&self, id: &ProcessId) -> Tenant {
@@ -93,7 +103,7 @@ impl SessionState {
         place: Result<PlaceKey, Refusal>,
         held: u64,
     ) {
-        let Some(port) = self.placing.remove(&id) else {
+        let Some(placing) = self.placing.remove(&id) else {
             // Nobody waits for it any more.
             if let Ok(place) = place {
                 self.tell_host(HostMsg::FreePlace(place));
@@ -103,11 +113,21 @@ impl SessionState {
         match place {
             Ok(place) => {
                 self.places.insert(id.clone(), place);
-                self.launch(myself, &id, vec![port]).await;
+                self.launch(myself, &id, vec![placing.port]).await;
+                for (call, port, permit) in placing.asked {
+                    match self.processes.get(&id) {
+                        Some(actor) => drop(actor.send_message(ProcessMsg::Call(call, port, permit))),
+                        None => self.refuse(port, Error::gone()),
+                    }
+                }
+                if let Some(reason) = placing.ending {
+                    self.end_process(&id, reason);
+                }
             }
             Err(refusal) => {
                 let agent = self.core.record(&id).map(|record| record.agent.clone());
                 self.core.refused(&id);
+                self.askers.remove(&id);
                 let error = match (refusal, agent) {
                     (Refusal::Full { limit }, Some(agent)) => {
                         let limit = ("limits.live_per_host", limit);
@@ -115,14 +135,14 @@ impl SessionState {
                     }
                     _ => Error::shutting_down(),
                 };
-                self.no_longer_awaited(myself, &id);
-                self.refuse(port, error);
+                placing.refuse(&error);
+                self.never_began(myself, &id, &error);
             }
         }
     }
 
-    /// Spawns the process's actor and lets it launch. The first port is the one whose answer must be taken.
-    async fn launch(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, ports: Vec<Port>) {
+    /// Spawns the process's actor and lets it launch.
+    pub(super) async fn launch(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, ports: Vec<Port>) {
         let Some(record) = self.core.record(id).cloned() else { return };
         let request = match self.request(&record) {
             Ok(request) => request,
@@ -145,89 +165,23 @@ impl SessionState {
         self.by_actor.insert(actor.get_id(), id.clone());
         self.processes.insert(id.clone(), actor.clone());
         let mut ports = ports.into_iter();
-        let first = ports.next().map(|port| port.guarded(StartGuard::new(myself.clone(), id.clone())));
         // If it has died meanwhile, its end is reported, and the ports say so.
-        let _ = actor.send_message(ProcessMsg::Begin(first));
+        let _ = actor.send_message(ProcessMsg::Begin(ports.next()));
         for port in ports {
             let _ = actor.send_message(ProcessMsg::Call(ProcessCall::Begun, port, None));
         }
     }
 
     /// Nothing was launched: the record and its place go.
-    fn take_back(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, told: (Vec<Port>, &Error)) {
+    pub(super) fn take_back(&mut self, myself: &ActorRef<SessionMsg>, id: &ProcessId, told: (Vec<Port>, &Error)) {
         let (ports, error) = told;
         self.core.refused(id);
         self.free_place(id);
-        self.no_longer_awaited(myself, id);
+        self.askers.remove(id);
         for port in ports {
             port.send(Err(error.clone()));
         }
-    }
-
-    /// A process is settled: whatever was to take its place does, if it is proven to be gone.
-    pub(super) async fn succeed(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId) {
-        for succession in self.successions.remove(old).unwrap_or_default() {
-            let confirmed =
-                self.core.record(old).is_some_and(|record| record.summary.cleanup == Some(Cleanup::Confirmed));
-            match succession {
-                Succession::Restart(_, ports) if !confirmed => {
-                    for port in ports {
-                        port.send(Err(uncertain(old)));
-                    }
-                }
-                Succession::Replace(_, port) if !confirmed => port.send(Err(uncertain(old))),
-                Succession::Restart(ask, ports) => self.take_over(myself, old, &ask, ports).await,
-                Succession::Replace(ask, port) if self.places.contains_key(old) => {
-                    self.take_over(myself, old, &ask, vec![port]).await;
-                }
-                // Another one was faster: it is asked anew, and may have to replace that one.
-                Succession::Replace(ask, port) => self.admit(myself, ask, port),
-            }
-        }
-    }
-
-    async fn take_over(&mut self, myself: &ActorRef<SessionMsg>, old: &ProcessId, ask: &Ask, ports: Vec<Port>) {
-        if let Err(error) = self.core.succeed(self.clock.now(), ask, old) {
-            return ports.into_iter().for_each(|port| port.send(Err(error.clone())));
-        }
-        let Some(place) = self.places.remove(old) else {
-            let error = Error::internal("the place of the process to be replaced is gone");
-            return self.take_back(myself, &ask.process_id, (ports, &error));
-        };
-        self.places.insert(ask.process_id.clone(), place);
-        self.tell_host(HostMsg::PassPlace(place, self.tenant(&ask.process_id)));
-        self.launch(myself, &ask.process_id, ports).await;
-    }
-
-    /// Ends a process and starts the same specification in its place.
-    pub(super) fn restart(&mut self, myself: &ActorRef<SessionMsg>, origin: Origin, id: &ProcessId, port: Port) {
-        let Some(record) = self.core.record(id).cloned() else { return self.refuse(port, Error::gone()) };
-        let spec = Arc::new(Spec { start_id: None, ..(*record.spec).clone() });
-        let mut ask = match self.ask(origin, record.mode, spec) {
-            Ok(ask) => ask,
-            Err(error) => return self.refuse(port, error),
-        };
-        // Whatever label it has now, not the one it was started with.
-        Arc::make_mut(&mut ask.spec).label.clone_from(&record.label);
-        if !record.summary.settled {
-            let waiting = self.successions.entry(id.clone()).or_default();
-            let same = waiting.iter_mut().find_map(|succession| match succession {
-                Succession::Restart(_, ports) => Some(ports),
-                Succession::Replace(..) => None,
-            });
-            match same {
-                Some(ports) => ports.push(port),
-                None => waiting.push(Succession::Restart(ask, vec![port])),
-            }
-            self.end_process(id, Reason::StopRequested);
-        } else if record.summary.holds_place() {
-            self.refuse(port, uncertain(id));
-        } else {
-            match self.core.again(self.clock.now(), &ask, id) {
-                Ok(()) => self.take_place(myself, &ask.process_id, port),
-                Err(error) => self.refuse(port, error),
-            }
-        }
+        self.never_began(myself, id, error);
     }
 
     fn admission(&self, record: &Record) -> Admission {
@@ -305,12 +259,14 @@ impl SessionState {
     }
 }
 
-fn uncertain(id: &ProcessId) -> Error {
-    Error::new(
-        Code::CleanupUncertain,
-        format!("{id} was stopped but is not proven to be gone: nothing is started in its place"),
-    )
-    .with("process_id", id)
+impl Placing {
+    /// It does not start.
+    pub(super) fn refuse(self, error: &Error) {
+        self.port.send(Err(error.clone()));
+        for (_, port, _) in self.asked {
+            port.send(Err(error.clone()));
+        }
+    }
 }
 
 fn random_id() -> Result<ProcessId, Error> {
