@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::io::FdFlags;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
 /// The first number that is not standard input, output or error.
 pub(super) const FIRST_FREE: RawFd = 3;
@@ -77,7 +77,12 @@ impl Owning for Arc<OwnedFd> {}
 
 /// Registers a descriptor with the current runtime, for reading. Must be called inside a runtime.
 pub(super) fn watched<T: Owning>(descriptor: T) -> io::Result<AsyncFd<T>> {
+    Ok(try_watched(descriptor)?)
+}
+
+/// The same; the error gives the descriptor back.
+pub(super) fn try_watched<T: Owning>(descriptor: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
     // SAFETY: `Owning` types give the same open descriptor for their whole life, and `AsyncFd` unregisters it
     // before it drops them.
-    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+    unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }
 }

@@ -1,26 +1,41 @@
 //! The read end of a child's output.
 //!
+//! A watched pipe costs its writer: the kernel then wakes whoever watches at every write, however small, and a child
+//! that writes line by line would keep the runtime busy with nothing but being woken. So a pipe is watched only
+//! while a read waits for it, and its reader may let it rest.
+//!
 //! Invariant: an idle pipe holds no buffer; room is made in the caller's buffer only once there is something to
 //! read. Lacks: any idea of what the bytes mean, and any limit but the one each call gives.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use tokio::io::Ready;
 use tokio::io::unix::AsyncFd;
 
+/// How soon a pipe that cannot be watched just now is looked at again.
+const UNWATCHED_PAUSE_MS: u64 = 10;
+
 /// The read end of a child's output.
 #[derive(Debug)]
 pub struct Pipe {
-    end: AsyncFd<OwnedFd>,
+    /// `None` only within a call.
+    end: Option<End>,
+}
+
+#[derive(Debug)]
+enum End {
+    Watched(AsyncFd<OwnedFd>),
+    Resting(OwnedFd),
 }
 
 impl Pipe {
-    /// Takes a non-blocking read end. Must be called inside a tokio runtime with I/O enabled.
+    /// Takes a non-blocking read end and watches it. Must be called inside a tokio runtime with I/O enabled.
     ///
     /// Errors: the system's, where the descriptor cannot be watched.
     pub(super) fn new(end: OwnedFd) -> io::Result<Self> {
-        Ok(Pipe { end: super::descriptors::watched(end)? })
+        Ok(Pipe { end: Some(End::Watched(super::descriptors::watched(end)?)) })
     }
 
     /// Waits for bytes and appends at most `max` of them to `buffer`; gives their number, 0 = the end.
@@ -28,7 +43,16 @@ impl Pipe {
     /// Errors: the system's. Cancel safe: a dropped call has read nothing.
     pub async fn read(&mut self, buffer: &mut Vec<u8>, max: usize) -> io::Result<usize> {
         loop {
-            let mut guard = self.end.readable().await?;
+            let Some(End::Watched(watched)) = &self.end else {
+                if let Some(read) = self.read_now(buffer, max)? {
+                    return Ok(read);
+                }
+                if !self.watch() {
+                    tokio::time::sleep(Duration::from_millis(UNWATCHED_PAUSE_MS)).await;
+                }
+                continue;
+            };
+            let mut guard = watched.readable().await?;
             match read_appending(guard.get_inner(), buffer, max)? {
                 Some(read) => {
                     // Less than asked for: the pipe was empty at that moment, so the next call waits for an
@@ -47,7 +71,33 @@ impl Pipe {
     ///
     /// Errors: the system's. Never waits.
     pub fn read_now(&mut self, buffer: &mut Vec<u8>, max: usize) -> io::Result<Option<usize>> {
-        read_appending(self.end.get_ref(), buffer, max)
+        match &self.end {
+            Some(End::Watched(watched)) => read_appending(watched.get_ref(), buffer, max),
+            Some(End::Resting(end)) => read_appending(end, buffer, max),
+            None => Ok(Some(0)),
+        }
+    }
+
+    /// Nobody is woken by what is written from now on, until a read has to wait.
+    pub fn rest(&mut self) {
+        self.end = self.end.take().map(|end| match end {
+            End::Watched(watched) => End::Resting(watched.into_inner()),
+            resting @ End::Resting(_) => resting,
+        });
+    }
+
+    /// Watches it again; `false` where the system refuses that now.
+    fn watch(&mut self) -> bool {
+        let (end, watched) = match self.end.take() {
+            Some(End::Resting(end)) => match super::descriptors::try_watched(end) {
+                Ok(watched) => (End::Watched(watched), true),
+                Err(refused) => (End::Resting(refused.into_parts().0), false),
+            },
+            Some(watched) => (watched, true),
+            None => return false,
+        };
+        self.end = Some(end);
+        watched
     }
 }
 
@@ -103,6 +153,27 @@ mod tests {
         assert_eq!(pipe.read(&mut buffer, 100).await.unwrap(), 0);
         assert_eq!(pipe.read_now(&mut buffer, 100).unwrap(), Some(0));
         assert_eq!(pipe.read(&mut buffer, 100).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_rested_pipe_gives_what_came_meanwhile_and_waits_again() {
+        let (mut pipe, write) = pipe();
+        let mut buffer = Vec::new();
+        pipe.rest();
+        rustix::io::write(&write, b"first").unwrap();
+        assert_eq!(pipe.read(&mut buffer, 100).await.unwrap(), 5);
+        let waiting = tokio::spawn(async move {
+            let mut buffer = Vec::new();
+            pipe.rest();
+            pipe.rest();
+            let read = pipe.read(&mut buffer, 100).await.unwrap();
+            pipe.rest();
+            (read, pipe.read(&mut buffer, 100).await.unwrap())
+        });
+        tokio::task::yield_now().await;
+        rustix::io::write(&write, b"then").unwrap();
+        drop(write);
+        assert_eq!(waiting.await.unwrap(), (4, 0));
     }
 
     #[tokio::test]

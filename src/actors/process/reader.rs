@@ -2,8 +2,8 @@
 //!
 //! A reader holds a few credits, one for each buffer that is on its way: the child is slowed by its own pipe, never
 //! by the host's memory. Many small writes are the common case and the expensive one: after a short read it pauses,
-//! so that the next one finds more. The first bytes after silence are never delayed, and nothing is once the root
-//! has ended.
+//! so that the next one finds more, and is not woken by each of them meanwhile. The first bytes after silence are
+//! never delayed, and nothing is once the root has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,7 @@ pub async fn read(mut pipe: Pipe, stream: Stream, actor: ActorRef<ProcessMsg>, m
             break;
         }
         if short && now == Pace::Steady {
+            pipe.rest();
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = pace.changed() => {}
