@@ -5,11 +5,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bad_kernel;
 mod deadlines;
 mod drained;
 mod encoding;
 mod exit_codes;
 mod failing_to_start;
+mod growth;
 mod held_pipes;
 mod inherited;
 mod limits;
