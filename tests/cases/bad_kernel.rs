@@ -1,104 +1,11 @@
-//! K: a kernel that gives no descriptors, or no pidfds. Both change the whole process, so they meet the program as
-//! a child of ours.
+//! K: a kernel that gives no pidfds. That changes the whole process, so it meets the program as a child of ours.
 
-use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use serde_json::{Value, json};
+use std::process::Command;
 
 use crate::support::running;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_procession");
-const EMFILE: i32 = 24;
-
-/// The program with few descriptors, by raw lines.
-struct Rpc {
-    child: Child,
-    requests: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-    next: u64,
-}
-
-impl Rpc {
-    fn start(descriptors: u32) -> Self {
-        let mut child = Command::new("sh")
-            .args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" rpc"), PROGRAM])
-            .env("PROCESSION__LIMITS__LIVE_PER_SESSION", "30")
-            .env("XDG_CONFIG_HOME", "/nonexistent")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let requests = child.stdin.take().expect("piped");
-        let mut answers = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let hello = answers.next().expect("hello").expect("read");
-        assert!(hello.contains("\"hello\""), "{hello}");
-        Rpc { child, requests, answers, next: 1 }
-    }
-
-    fn call(&mut self, call: &Value) -> Result<Value, Value> {
-        let id = self.next;
-        self.next += 1;
-        writeln!(self.requests, "{}", json!({"id": id, "session": "s", "agent": "a", "call": call})).expect("written");
-        loop {
-            let line = self.answers.next().expect("the program lives").expect("read");
-            let mut answer: Value = serde_json::from_str(&line).expect("JSON");
-            if answer["id"] == id {
-                return if answer["error"].is_null() {
-                    Ok(answer["result"].take())
-                } else {
-                    Err(answer["error"].take())
-                };
-            }
-        }
-    }
-
-    fn ended(mut self) {
-        drop(self.requests);
-        assert!(self.child.wait().expect("waited for").success());
-    }
-}
-
-#[test]
-fn r110_out_of_descriptors_starts_fail_by_name_and_the_rest_goes_on() {
-    let mut rpc = Rpc::start(48);
-    let start = json!({"action": "start", "command": "while sleep 0.011; do echo x; done"});
-    let (mut started, mut failed) = (Vec::new(), 0);
-    for _ in 0..30 {
-        match rpc.call(&start) {
-            Ok(status) => started.push(status["process_id"].clone()),
-            Err(error) => {
-                failed += 1;
-                assert_eq!(
-                    (&error["code"], &error["details"]["errno"]),
-                    (&json!("launch_failed"), &json!(EMFILE)),
-                    "{error}"
-                );
-            }
-        }
-    }
-    assert!(failed > 0 && started.len() >= 4, "{failed} failed, {} started", started.len());
-
-    for id in &started {
-        let status = rpc.call(&json!({"action": "status", "process_id": id})).expect("a status");
-        assert_eq!(status["state"], "running", "{status}");
-        let first = rpc.call(&json!({"action": "output", "process_id": id, "wait_ms": 20_000})).expect("a page");
-        let more = json!({"action": "output", "process_id": id, "cursor": first["next_cursor"], "wait_ms": 20_000});
-        let page = rpc.call(&more).expect("a page");
-        assert!(page["next_cursor"].as_u64() > first["next_cursor"].as_u64(), "it goes on logging: {page}");
-    }
-    for id in started.drain(..3) {
-        let status = rpc.call(&json!({"action": "stop", "process_id": id})).expect("stopped");
-        assert_eq!((&status["state"], &status["cleanup"]), (&json!("stopped"), &json!("confirmed")), "{status}");
-    }
-    let again = rpc.call(&start).expect("works again after stops");
-    assert_eq!(again["state"], "running", "{again}");
-    let list = rpc.call(&json!({"action": "list"})).expect("a list");
-    assert_eq!(list["counts"]["live"], started.len() + 1, "{list}");
-    rpc.ended();
-    assert!(running("sleep 0.011").is_empty());
-}
 
 /// The launcher that takes pidfds away, built in `directory`.
 fn no_pidfd(directory: &Path) -> PathBuf {
