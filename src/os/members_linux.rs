@@ -49,9 +49,10 @@ pub(in crate::os) fn scan(group: Pid) -> Census {
 
 /// `false` only where the kernel says so: of a process that is gone or in another group, zombies included.
 fn may_be_member(pid: Pid, group: Pid) -> bool {
-    match rustix::process::getpgid(Some(pid)) {
-        Ok(of) => of == group,
-        Err(error) => error != rustix::io::Errno::SRCH,
+    // Not rustix: a kernel thread is in group 0, which is no number to it.
+    match nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get()))) {
+        Ok(of) => of.as_raw() == group.as_raw_nonzero().get(),
+        Err(error) => error != nix::errno::Errno::ESRCH,
     }
 }
 
