@@ -24,7 +24,7 @@ async fn an_agent_sees_its_own_or_all_of_the_session_and_the_operator_sees_all()
     assert_eq!(wide.process(of_narrow.id().into()).await.expect("seen").id(), of_narrow.id());
     assert_eq!(wide.process(named("web")).await.expect("by its label").id(), of_narrow.id());
     let error = refused(narrow.process(of_wide.id().into()).await, Code::UnknownProcess);
-    assert!(error.message.contains("web") && !error.message.contains("db"), "its own are named: {error}");
+    assert!(error.message.contains("(web)") && !error.message.contains("(db)"), "its own are named: {error}");
     refused(narrow.process(named("db")).await, Code::UnknownProcess);
     refused(bench.agent_of("t", "wide").process(of_wide.id().into()).await, Code::UnknownProcess);
     for (caller, wanted) in [(&wide, 2), (&narrow, 1), (&session.operator(), 2)] {
