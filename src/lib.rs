@@ -1,8 +1,8 @@
 //! A runtime that owns background processes for agent servers.
 //!
 //! An agent server holds many conversations at once. Each gets a [`Session`]; in it an [`Agent`] starts commands,
-//! reads their output, waits for them and stops them. One [`Host`] owns them all: it limits them, and nothing it
-//! started outlives it unseen.
+//! reads their output, waits for them and stops them. One [`Host`] owns them all: it limits them, and ends them when it
+//! ends.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {

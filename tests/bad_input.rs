@@ -423,3 +423,14 @@ async fn a_line_that_is_no_call_is_answered_and_the_connection_lives() {
     assert_eq!(door.end().await.code(), Some(0));
     census.end().await;
 }
+
+#[tokio::test]
+async fn a_page_too_large_is_cut_to_the_largest_and_says_so() {
+    let bench = bench().await;
+    for (asked, used) in [(json!(1_048_576), Value::Null), (json!(1_048_577), json!(1_048_576))] {
+        let call = json!({"action": "output", "process_id": "done", "max_bytes": asked});
+        let page = bench.call("s", None, call).await.expect("a page");
+        assert_eq!(page["max_bytes"], used, "{page}");
+    }
+    bench.ended().await;
+}

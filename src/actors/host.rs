@@ -93,7 +93,6 @@ struct Ending {
     waiting: BTreeSet<SessionName>,
     answer: ShutdownAnswer,
     ports: Vec<Port>,
-    done: bool,
     abandoned: bool,
 }
 
@@ -320,7 +319,6 @@ impl HostState {
         if self.core.ending().is_none() || !self.ending.waiting.is_empty() {
             return;
         }
-        self.ending.done = true;
         for port in std::mem::take(&mut self.ending.ports) {
             port.send(Ok(Answer::Shutdown(self.ending.answer.clone())));
         }

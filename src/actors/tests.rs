@@ -11,6 +11,7 @@ use super::host::{HostMsg, Surroundings};
 use super::port::Port;
 use super::session::{Arguments, Opening, SessionActor, SessionCall, SessionMsg};
 use crate::logic::host::HostCore;
+use crate::logic::process::Summary;
 use crate::os;
 use crate::protocol::call::{Answer, Caller, Origin};
 use crate::protocol::error::Error;
@@ -180,4 +181,33 @@ async fn a_message_that_fails_is_reported_before_the_next_call_is_answered() {
     let stopped = bench
         .ask(SessionCall::Stop(crate::protocol::verb::stop::Stop { process_id: Handle::from(&lost), grace_ms: None }));
     assert!(matches!(stopped.await, Ok(Answer::Status(status)) if status.state == State::Lost));
+}
+
+#[tokio::test]
+async fn a_record_that_is_proven_late_counts_as_finished_for_the_host() {
+    let mut bench = Bench::new().await;
+    let id = bench.start("exec sleep 60017.75").await;
+    let uncertain = Summary {
+        state: State::Stopped,
+        settled: true,
+        exit: None,
+        cleanup: Some(Cleanup::Uncertain),
+        ended: Some(crate::protocol::time::Moment::ZERO),
+    };
+    let proven = Summary { cleanup: Some(Cleanup::Confirmed), ..uncertain.clone() };
+    for summary in [uncertain, proven] {
+        bench.session.send_message(SessionMsg::Told(id.clone(), summary)).expect("the session lives");
+    }
+    let mut told = Vec::new();
+    while !matches!(told.last(), Some(HostMsg::FreePlace(_))) {
+        told.push(bench.told.recv().await.expect("the host lives"));
+    }
+    let finished = told.iter().filter(|message| matches!(message, HostMsg::Finished(_, finished) if *finished == id));
+    assert_eq!(finished.count(), 1, "{told:?}");
+
+    // The process itself is none the wiser, and lives.
+    let stop = crate::protocol::verb::stop::Stop { process_id: Handle::from(&id), grace_ms: None };
+    let stopped = bench.ask(SessionCall::Stop(stop)).await;
+    assert!(matches!(stopped, Ok(Answer::Status(status)) if status.cleanup == Some(Cleanup::Confirmed)));
+    assert_eq!(carrying("sleep 60017.75"), 0);
 }

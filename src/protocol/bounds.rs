@@ -40,5 +40,5 @@ pub const GIVEN_BYTES_MAX: usize = 200;
 pub const HOLDERS_MAX: usize = 100;
 /// Longest name derived from a command.
 pub const DERIVED_NAME_BYTES_MAX: usize = 64;
-/// Most survivors and warnings that a status names.
+/// Most survivors that a status names.
 pub const SURVIVORS_MAX: usize = 20;

@@ -74,6 +74,9 @@ pub struct Page {
     pub eof: bool,
     /// The bytes, in order.
     pub chunks: Vec<Chunk>,
+    /// The size used, where the one asked for was out of range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
 }
 
 impl Page {

@@ -9,9 +9,11 @@ use futures_util::stream::FuturesUnordered;
 use super::host::Inner;
 use crate::actors::session::SessionCall;
 use crate::config;
+use crate::protocol::bounds::PAGE_BYTES_MAX;
 use crate::protocol::call::{Answer, Audience, Call, Caller, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{Handle, SessionName};
+use crate::protocol::output::Page;
 use crate::protocol::settings::{HostSettings, SessionSettings};
 use crate::protocol::spec::Mode;
 use crate::protocol::verb::exec::Exec;
@@ -35,7 +37,13 @@ pub(super) async fn dispatch(host: &Inner, origin: Origin, call: Call) -> Result
         Call::List(list) if list.detail == Some(Detail::Full) => return list_in_full(host, origin, list).await,
         Call::List(list) => ask(SessionCall::List(list)).await?.0,
         Call::Status(status) => ask(SessionCall::Status(status.process_id)).await?.0,
-        Call::Output(read) => ask(SessionCall::Output(read)).await?.0,
+        Call::Output(read) => {
+            let used = read.max_bytes.filter(|asked| *asked > PAGE_BYTES_MAX).map(|_| PAGE_BYTES_MAX);
+            match ask(SessionCall::Output(read)).await?.0 {
+                Answer::Output(page) => Answer::Output(Page { max_bytes: used, ..page }),
+                other => other,
+            }
+        }
         Call::Wait(wait) => return wait_for(host, origin, wait).await,
         Call::Stop(stop) => ask(SessionCall::Stop(stop)).await?.0,
         Call::Restart(restart) => {

@@ -88,7 +88,8 @@ impl Process {
         self.ask(Call::Stop(Stop { process_id: self.handle(), grace_ms })).await
     }
 
-    /// Stops it, confirms, starts the same specification in the same place; answers the new process.
+    /// Stops it, confirms, starts the same specification in the same place; answers the new process. Dropping the
+    /// future does not take the stop back; what was to be started for nobody else is stopped, as with a start.
     ///
     /// # Errors
     /// `cleanup_uncertain` where the old one is not proven to be gone, and what a start can answer.

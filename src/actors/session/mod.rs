@@ -260,6 +260,8 @@ impl SessionState {
         let told = self.core.told(id, summary);
         if told.settled {
             self.succeed(myself, id).await;
+        }
+        if told.settled || told.freed {
             self.report_end(id);
         }
         if told.freed {
@@ -276,7 +278,8 @@ impl SessionState {
         }
     }
 
-    /// Tells the host of a settled process: a record to count, or a place that stays taken.
+    /// Tells the host of a settled process: a record to count, now or once it is proven to be gone, or a place that
+    /// stays taken.
     fn report_end(&mut self, id: &ProcessId) {
         let Some(record) = self.core.record(id) else { return };
         if record.summary.holds_place() {

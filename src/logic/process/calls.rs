@@ -111,6 +111,11 @@ impl ProcessCore {
         self.parked.push(Parked { call, waits });
     }
 
+    /// Takes out the parked calls that are like `which`.
+    fn unpark(&mut self, which: impl Fn(&Parked) -> bool) -> Vec<Parked> {
+        self.parked.extract_if(.., |parked| which(parked)).collect()
+    }
+
     fn answer_when_settled(&mut self, now: Moment, call: CallId, waits: Waits, effects: &mut Vec<Effect>) {
         if self.settled() {
             let answer = self.answer_settled(now, &waits);
@@ -155,10 +160,7 @@ impl ProcessCore {
 
     /// Answers calls whose time is over.
     pub(super) fn expire(&mut self, now: Moment) -> Vec<Effect> {
-        let (over, waiting) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until().is_some_and(|at| now >= at));
-        self.parked = waiting;
-        let over: Vec<Parked> = over;
+        let over = self.unpark(|parked| parked.until().is_some_and(|at| now >= at));
         over.into_iter()
             .map(|parked| {
                 let answer = match &parked.waits {
@@ -172,19 +174,13 @@ impl ProcessCore {
     }
 
     /// There is output: answers those who wait for a byte.
-    pub(super) fn answer_readers(&mut self, _now: Moment) -> Vec<Effect> {
+    pub(super) fn answer_readers(&mut self) -> Vec<Effect> {
         let end = self.retained().end;
         let ready = |parked: &Parked| match &parked.waits {
             Waits::Bytes { query, .. } => query.cursor.unwrap_or(0) < end,
             _ => false,
         };
-        if !self.parked.iter().any(ready) {
-            return Vec::new();
-        }
-        let (answered, waiting) = std::mem::take(&mut self.parked).into_iter().partition(ready);
-        self.parked = waiting;
-        let answered: Vec<Parked> = answered;
-        answered
+        self.unpark(ready)
             .into_iter()
             .filter_map(|parked| match parked.waits {
                 Waits::Bytes { query, .. } => Some((parked.call, self.page(&query).map(Answer::Output))),
@@ -196,11 +192,7 @@ impl ProcessCore {
 
     /// It runs: answers those who started it.
     pub(super) fn answer_starters(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let (starters, waiting) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| matches!(parked.waits, Waits::Launch));
-        self.parked = waiting;
-        let starters: Vec<Parked> = starters;
-        for parked in starters {
+        for parked in self.unpark(|parked| matches!(parked.waits, Waits::Launch)) {
             let answer = self.started(now);
             answer_now(effects, parked.call, answer);
         }
@@ -254,6 +246,7 @@ impl ProcessCore {
             dropped_bytes: cut.dropped_bytes,
             eof: self.settled() && cut.next_cursor == retained.end,
             chunks: cut.chunks,
+            max_bytes: None,
         })
     }
 

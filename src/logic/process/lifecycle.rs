@@ -18,6 +18,7 @@
 //! `settling` becomes final when the tree is dealt with and the pipes are drained, whichever comes last. The first
 //! cause of an end wins; a deadline that has passed counts even if nobody had looked at the clock.
 
+use crate::protocol::bounds::SURVIVORS_MAX;
 use crate::protocol::state::{Cleanup, Exit, Proof, Reason, State, Survivor};
 use crate::protocol::time::Moment;
 
@@ -389,8 +390,12 @@ impl Lifecycle {
         drain.quiet_since.plus_ms(self.policy.drain_idle_ms).min(drain.until)
     }
 
-    fn judge_survivors(&mut self, list: Vec<Survivor>, effects: &mut Vec<Effect>) {
+    fn judge_survivors(&mut self, mut list: Vec<Survivor>, effects: &mut Vec<Effect>) {
         if self.inspect_until.is_some() && self.verdict.is_none() {
+            if list.len() > SURVIVORS_MAX {
+                self.warnings.push(format!("{} survivors, of which {SURVIVORS_MAX} are named", list.len()));
+                list.truncate(SURVIVORS_MAX);
+            }
             self.survivors = list;
             self.give_up(effects);
         }

@@ -293,3 +293,13 @@ fn output_that_waits_for_a_reader_is_not_silence_unless_somebody_asked_for_the_e
     patient.backlogged(at(500));
     assert_eq!(patient.handle(at(500), Input::Tick), [Effect::FinishPipes]);
 }
+
+#[test]
+fn of_many_survivors_some_are_named_and_all_are_counted() {
+    let stop = (0, Input::End(Reason::StopRequested, 0));
+    let many = Input::Survivors(vec![survivor(); SURVIVORS_MAX + 1]);
+    let inputs = [(0, Input::Launched), stop, (4000, Input::Tick), (4000, many)];
+    let (life, _) = life(None, &inputs);
+    assert_eq!(life.survivors().len(), SURVIVORS_MAX);
+    assert_eq!(life.warnings(), ["21 survivors, of which 20 are named"]);
+}

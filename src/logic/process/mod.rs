@@ -177,7 +177,7 @@ impl ProcessCore {
         self.last_output = now;
         self.life.heard(now);
         self.gauge.wrote(now, self.output.retained());
-        if self.parked.is_empty() { Vec::new() } else { self.answer_readers(now) }
+        if self.parked.is_empty() { Vec::new() } else { self.answer_readers() }
     }
 
     /// A stream was read to its end, or given up.

@@ -94,5 +94,6 @@ pub fn lost_page(status: &Status) -> Page {
         dropped_bytes: end,
         eof: true,
         chunks: Vec::new(),
+        max_bytes: None,
     }
 }

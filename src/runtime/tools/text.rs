@@ -139,6 +139,7 @@ mod tests {
             lossy: text.contains(REPLACEMENT),
         });
         Page {
+            max_bytes: None,
             process_id: ProcessId::from_bits(0),
             state: State::Running,
             start,
