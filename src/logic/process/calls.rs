@@ -2,7 +2,7 @@
 
 use super::lifecycle::{Input, Phase};
 use super::{CallId, Effect, ProcessCore};
-use crate::logic::output::{PageError, PageQuery};
+use crate::logic::output::{Output, PageError, PageQuery};
 use crate::protocol::bounds::WAIT_OUTPUT_BYTES;
 use crate::protocol::call::Answer;
 use crate::protocol::error::{Code, Error};
@@ -127,8 +127,7 @@ impl ProcessCore {
 
     fn read(&mut self, now: Moment, call: CallId, ask: (PageQuery, u64), effects: &mut Vec<Effect>) {
         let (query, wait_ms) = ask;
-        let at_end = query.cursor.is_some_and(|cursor| cursor == self.retained().end) || self.retained().end == 0;
-        if at_end && wait_ms > 0 && !self.settled() {
+        if wait_ms > 0 && !self.settled() && !holds(&self.output, &query) {
             self.park(call, Waits::Bytes { query, until: now.plus_ms(wait_ms) });
         } else {
             let answer = self.page(&query).map(Answer::Output);
@@ -175,12 +174,10 @@ impl ProcessCore {
 
     /// There is output: answers those who wait for a byte.
     pub(super) fn answer_readers(&mut self) -> Vec<Effect> {
-        let end = self.retained().end;
-        let ready = |parked: &Parked| match &parked.waits {
-            Waits::Bytes { query, .. } => query.cursor.unwrap_or(0) < end,
-            _ => false,
-        };
-        self.unpark(ready)
+        let output = &self.output;
+        let ready = |parked: &mut Parked| matches!(&parked.waits, Waits::Bytes { query, .. } if holds(output, query));
+        let answered: Vec<Parked> = self.parked.extract_if(.., ready).collect();
+        answered
             .into_iter()
             .filter_map(|parked| match parked.waits {
                 Waits::Bytes { query, .. } => Some((parked.call, self.page(&query).map(Answer::Output))),
@@ -298,6 +295,15 @@ impl ProcessCore {
         )
         .with("state", state)
         .with("exit", self.exit())
+    }
+}
+
+/// Whether there is something to answer a reader: a byte it asked for, or an error. A byte of a stream that it did not
+/// choose is none.
+fn holds(output: &Output, query: &PageQuery) -> bool {
+    match query.stream {
+        None => query.cursor.unwrap_or(0) != output.retained().end,
+        Some(_) => output.page(query).map_or(true, |cut| !cut.chunks.is_empty()),
     }
 }
 

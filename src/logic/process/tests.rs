@@ -126,6 +126,21 @@ fn a_reader_is_answered_by_the_first_byte_the_end_or_its_time() {
 }
 
 #[test]
+fn a_reader_of_one_stream_is_not_answered_by_a_byte_of_the_other() {
+    let mut core = running(None);
+    let errors = PageQuery { stream: Some(Stream::Stderr), ..page(0) };
+    let _ = core.output(at(2), Stream::Stdout, b"not this");
+    assert!(answers(core.call(at(2), 1, ProcessCall::Output(errors.clone(), 1000))).is_empty());
+    assert!(answers(core.output(at(3), Stream::Stdout, b", nor this")).is_empty());
+    let told = answers(core.output(at(4), Stream::Stderr, b"this"));
+    assert!(matches!(&told[..], [(1, Ok(Answer::Output(page)))] if page.text() == "this"), "{told:?}");
+
+    let _ = core.call(at(4), 2, ProcessCall::Output(PageQuery { cursor: Some(22), ..errors }, 1000));
+    let told = answers(core.tick(at(1004)));
+    assert!(matches!(&told[..], [(2, Ok(Answer::Output(page)))] if page.chunks.is_empty()), "{told:?}");
+}
+
+#[test]
 fn half_a_character_does_not_answer_a_reader() {
     let mut core = running(None);
     let _ = core.call(at(2), 1, ProcessCall::Output(page(0), 1000));

@@ -29,7 +29,8 @@ pub struct ReadOutput {
     /// Text, or base64 of the raw bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// With nothing to read at `cursor`, waits so many milliseconds for a byte or the end.
+    /// With nothing to read at `cursor` (of `stream`, where one is chosen), waits so many milliseconds for a byte or the
+    /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
