@@ -130,7 +130,7 @@ fn a_reader_of_one_stream_is_not_answered_by_a_byte_of_the_other() {
     let mut core = running(None);
     let errors = PageQuery { stream: Some(Stream::Stderr), ..page(0) };
     let _ = core.output(at(2), Stream::Stdout, b"not this");
-    assert!(answers(core.call(at(2), 1, ProcessCall::Output(errors.clone(), 1000))).is_empty());
+    assert!(answers(core.call(at(2), 1, ProcessCall::Output(errors, 1000))).is_empty());
     assert!(answers(core.output(at(3), Stream::Stdout, b", nor this")).is_empty());
     let told = answers(core.output(at(4), Stream::Stderr, b"this"));
     assert!(matches!(&told[..], [(1, Ok(Answer::Output(page)))] if page.text() == "this"), "{told:?}");
