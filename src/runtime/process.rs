@@ -45,9 +45,10 @@ pub struct Process {
 /// # let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// use futures_util::TryStreamExt;
 /// let process = agent.start(procession::Spec::command("seq 1 3; sleep 0.1; seq 4 6")).await?;
-/// let pages: Vec<_> = process.output().from(2).follow().try_collect().await?;
-/// let text: String = pages.iter().map(|page| page.text()).collect();
-/// assert_eq!(text, "2\n3\n4\n5\n6\n");
+/// let first = process.output().wait_ms(5000).page().await?;
+/// let rest: Vec<_> = process.output().from(first.next_cursor).follow().try_collect().await?;
+/// let rest: String = rest.iter().map(|page| page.text()).collect();
+/// assert_eq!(first.text() + &rest, "1\n2\n3\n4\n5\n6\n");
 /// # host.shutdown().await?; Ok(()) }
 /// ```
 #[derive(Clone, Debug)]

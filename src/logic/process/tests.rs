@@ -141,6 +141,17 @@ fn a_reader_of_one_stream_is_not_answered_by_a_byte_of_the_other() {
 }
 
 #[test]
+fn a_cursor_beyond_the_end_is_refused_at_once_however_long_its_reader_would_wait() {
+    let mut core = running(None);
+    for (ms, written) in [(2, ""), (3, "x")] {
+        let _ = core.output(at(ms), Stream::Stdout, written.as_bytes());
+        let told = answers(core.call(at(ms), ms, ProcessCall::Output(page(2), 1000)));
+        let code = crate::protocol::error::Code::CursorOutOfRange;
+        assert!(matches!(&told[..], [(_, Err(error))] if error.code == code), "{written:?}: {told:?}");
+    }
+}
+
+#[test]
 fn half_a_character_does_not_answer_a_reader() {
     let mut core = running(None);
     let _ = core.call(at(2), 1, ProcessCall::Output(page(0), 1000));
