@@ -63,4 +63,4 @@ pub use protocol::verb::list::List;
 pub use protocol::verb::session::OpenSession;
 pub use protocol::verb::update::Update;
 pub use protocol::verb::wait::{Outcome, Wait, WaitAnswer};
-pub use runtime::{Agent, Host, HostBuilder, Output, Process, Request, Session, tools};
+pub use runtime::{Agent, Host, HostBuilder, Output, Process, Request, Session, init, tools};

@@ -6,8 +6,8 @@ use std::io::Write;
 use procession::config::keys::{HOST, SESSION};
 use procession::config::{ConfigError, Loaded, Shape, Sources, defaults, load, narrow};
 use procession::protocol::settings::{
-    EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings, SessionLimits,
-    SessionSettings, StopSettings,
+    BrokerSettings, EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings,
+    SessionLimits, SessionSettings, StopSettings,
 };
 use procession::protocol::state::{ContainmentKind, Signal};
 use serde_json::{Value as Json, json};
@@ -57,6 +57,7 @@ fn other(shape: Shape, default: &Json) -> Json {
         Shape::Flag => json!(*default != json!(true)),
         Shape::OneOf(words) => json!(words.iter().rfind(|word| *default != json!(word)).unwrap()),
         Shape::Directory => json!("/srv/work"),
+        Shape::File => json!("/usr/bin/true"),
         Shape::Program => json!(["/bin/dash", "-e", "-c"]),
         Shape::Patterns => json!(["ONLY_*", "THIS"]),
     }
@@ -103,6 +104,7 @@ fn every_default_is_the_one_of_the_contract() {
     let host = HostSettings {
         limits: HostLimits { live_per_host: 32, finished_per_host: 10000, sessions: 1000, timeout_max_ms: None },
         auto_open: true,
+        broker: BrokerSettings { path: None, spares: 2 },
         mcp: McpSettings { call_max_ms: 50000, answer_bytes: 16384 },
         profiles: [("default".to_owned(), session)].into(),
     };
@@ -118,6 +120,7 @@ fn every_bound_is_the_one_of_the_contract() {
     let bounds = [
         ("limits.live_per_host", 1, 100_000),
         ("limits.finished_per_host", 0, 1_000_000),
+        ("broker.spares", 1, 64),
         ("limits.sessions", 0, 1_000_000),
         ("limits.timeout_max_ms", 1, year),
         ("mcp.call_max_ms", 1000, 600_000),

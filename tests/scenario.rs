@@ -3,7 +3,7 @@
 //!
 //! A step is `{"call", "answer" | "error", "keep"?}`. What is expected is a part of what comes: of an object some
 //! fields, of a list every element; a text that begins with `~` must be contained. `keep` names a value of the answer,
-//! which `$name` then stands for in later steps.
+//! which `$name` then stands for in later steps; `$containment` and `$proof` are those of the hosts under test.
 
 #![cfg(all(feature = "cli", target_os = "linux"))]
 
@@ -11,9 +11,10 @@ mod support;
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-use support::Bench;
+use procession::protocol::state::ContainmentKind;
+use serde_json::{Value, json};
 use support::door::{Door, Facade, Mcp, Rpc, program};
+use support::{Bench, guarded, proof};
 
 /// What the doors that are programs are told, as [`Bench`] tells the library.
 const SETTINGS: &[&str] = &["--set", "stop.grace_ms=1000", "--set", "stop.confirm_ms=2000"];
@@ -26,7 +27,9 @@ fn steps(scenario: &str) -> Vec<Value> {
 
 /// Makes every call of a scenario, in order.
 async fn play(door: &mut impl Door, scenario: &str) {
-    let mut kept = HashMap::new();
+    let containment = if guarded() { ContainmentKind::Subtree } else { ContainmentKind::Group };
+    let told = [("containment", json!(containment)), ("proof", json!(proof()))];
+    let mut kept: HashMap<String, Value> = told.map(|(name, value)| (name.to_owned(), value)).into();
     for (number, step) in steps(scenario).iter().enumerate() {
         let place = format!("step {number} of {scenario}");
         let call = filled(&step["call"], &kept);
@@ -110,12 +113,12 @@ async fn commands_end_alike_behind_every_door() {
 
 #[test]
 fn what_does_not_fit_is_found() {
-    let got = serde_json::json!({"a": {"b": [1, {"c": "text"}]}, "d": null});
+    let got = json!({"a": {"b": [1, {"c": "text"}]}, "d": null});
     let check = |expected: Value, fine: bool| assert_eq!(fits(&expected, &got).is_ok(), fine, "{expected}");
-    check(serde_json::json!({"a": {"b": [1, {"c": "~ex"}]}}), true);
-    check(serde_json::json!({"d": null}), true);
-    check(serde_json::json!({"a": {"b": [1]}}), false);
-    check(serde_json::json!({"a": {"b": [1, {"c": "~no"}]}}), false);
-    check(serde_json::json!({"e": null}), false);
-    check(serde_json::json!({"a": []}), false);
+    check(json!({"a": {"b": [1, {"c": "~ex"}]}}), true);
+    check(json!({"d": null}), true);
+    check(json!({"a": {"b": [1]}}), false);
+    check(json!({"a": {"b": [1, {"c": "~no"}]}}), false);
+    check(json!({"e": null}), false);
+    check(json!({"a": []}), false);
 }

@@ -15,7 +15,7 @@ use crate::os;
 use crate::protocol::call::{Answer, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::{AgentName, SessionName};
-use crate::protocol::settings::{HostLimits, SessionSettings};
+use crate::protocol::settings::{BrokerSettings, HostLimits, SessionSettings};
 use crate::protocol::verb::agent::Sees;
 use crate::protocol::verb::host::Shutdown;
 
@@ -27,6 +27,13 @@ pub struct Beginning {
     pub auto_open: Option<(Arc<SessionSettings>, PathBuf)>,
     /// The environment that commands may inherit.
     pub environment: Vec<(OsString, OsString)>,
+    /// Who owns the trees.
+    pub broker: BrokerSettings,
+}
+
+/// Becomes a broker if this program was started as one; else its image can serve as one from now on.
+pub fn init() {
+    os::init();
 }
 
 /// The way to one host. Dropping it ends everything the host started.
@@ -41,9 +48,13 @@ impl Link {
     /// # Errors
     /// `internal` where no actor could be made.
     pub async fn start(with: Beginning) -> Result<Self, Error> {
+        let wanted = os::Wanted { image: with.broker.path, spares: with.broker.spares as usize };
+        let launcher = tokio::task::spawn_blocking(move || os::launcher(&wanted))
+            .await
+            .map_err(|error| Error::internal(format!("no launcher could be made for the host: {error}")))?;
         let surroundings = Surroundings {
             clock: Clock::start(),
-            launcher: os::launcher(),
+            launcher,
             environment: os::bytes_of(with.environment),
             timeout_max_ms: with.limits.timeout_max_ms,
         };

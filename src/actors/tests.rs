@@ -97,8 +97,12 @@ impl Bench {
         let (host, _) = Actor::spawn(None, Places(sender), ()).await.expect("a host");
         let settings = Arc::new(settings());
         let environment = os::bytes_of(vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))]);
-        let surroundings =
-            Surroundings { clock: Clock::start(), launcher: os::launcher(), environment, timeout_max_ms: None };
+        let surroundings = Surroundings {
+            clock: Clock::start(),
+            launcher: os::launcher(&os::Wanted::default()),
+            environment,
+            timeout_max_ms: None,
+        };
         let with = Arguments {
             name: SessionName::new("s").expect("a name"),
             opening: Opening { settings, directory: "/tmp".into(), agents: std::collections::BTreeMap::new() },

@@ -7,7 +7,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::shape::Shape::{self, Bytes, Count, Directory, Flag, Ms, OneOf, Patterns, Program};
+use super::shape::Shape::{self, Bytes, Count, Directory, File, Flag, Ms, OneOf, Patterns, Program};
 use crate::protocol::settings::{HostSettings, SessionSettings};
 
 /// One key that fills a field of `T`.
@@ -62,6 +62,8 @@ keys! {
         "limits.sessions"          => limits.sessions, Count(0, COUNT_MAX), 1_000, "ours";
         "limits.timeout_max_ms"    => limits.timeout_max_ms, Ms(1, MS_MAX), null, "Forge: none";
         "sessions.auto_open"       => auto_open, Flag, true, "ours";
+        "broker.path"              => broker.path, File, null, "none: this program after `init`, else beside it";
+        "broker.spares"            => broker.spares, Count(1, 64), 2, "ours";
         "mcp.call_max_ms"          => mcp.call_max_ms, Ms(1_000, 600_000), 50_000, "clients drop a call at 60 s";
         "mcp.answer_bytes"         => mcp.answer_bytes, Bytes(0, BYTES_MAX), 16_384, "clients cut longer answers";
     }

@@ -20,8 +20,8 @@ use super::place::{DEFAULT_PROFILE, Scope, has_base};
 use super::value::{from_json, show, to_json};
 use super::{file, shell};
 use crate::protocol::settings::{
-    EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings, SessionLimits,
-    SessionSettings, StopSettings,
+    BrokerSettings, EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings,
+    SessionLimits, SessionSettings, StopSettings,
 };
 use crate::protocol::state::{ContainmentKind, Signal};
 
@@ -184,6 +184,7 @@ fn blank_host() -> HostSettings {
     HostSettings {
         limits: HostLimits { live_per_host: 0, finished_per_host: 0, sessions: 0, timeout_max_ms: None },
         auto_open: false,
+        broker: BrokerSettings { path: None, spares: 0 },
         mcp: McpSettings { call_max_ms: 0, answer_bytes: 0 },
         profiles: BTreeMap::new(),
     }

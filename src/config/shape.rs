@@ -24,6 +24,8 @@ pub enum Shape {
     OneOf(&'static [&'static str]),
     /// The absolute path of a directory.
     Directory,
+    /// The absolute path of a file.
+    File,
     /// A program and its first arguments.
     Program,
     /// Patterns of variable names, where `*` stands for any text.
@@ -50,7 +52,7 @@ impl Shape {
             }
             Shape::Flag => matches!(value.kind, ValueKind::Boolean(_)).then(|| value.kind.clone()),
             Shape::OneOf(words) => text(&value.kind).filter(|text| words.contains(text)).map(ValueKind::from),
-            Shape::Directory => text(&value.kind).filter(|text| is_directory(text)).map(ValueKind::from),
+            Shape::Directory | Shape::File => text(&value.kind).filter(|text| is_directory(text)).map(ValueKind::from),
             Shape::Program => texts(&value.kind).filter(|texts| is_program(texts)).map(|_| value.kind.clone()),
             Shape::Patterns => {
                 texts(&value.kind).filter(|texts| texts.iter().all(|text| is_pattern(text))).map(|_| value.kind.clone())
@@ -66,7 +68,7 @@ impl Shape {
         let kind = match self {
             Shape::Count(..) | Shape::Ms(..) | Shape::Bytes(..) => digits(text).map(ValueKind::U64),
             Shape::Flag => text.parse().ok().map(ValueKind::Boolean),
-            Shape::OneOf(_) | Shape::Directory => Some(ValueKind::from(text)),
+            Shape::OneOf(_) | Shape::Directory | Shape::File => Some(ValueKind::from(text)),
             Shape::Program | Shape::Patterns if text.is_empty() => Some(ValueKind::Array(Vec::new())),
             Shape::Program | Shape::Patterns => {
                 Some(ValueKind::Array(text.split(',').map(|item| Value::new(Some(&origin), item)).collect()))
@@ -87,6 +89,7 @@ impl Shape {
             Shape::Flag => "true or false".to_owned(),
             Shape::OneOf(words) => format!("one of {}", words.join(", ")),
             Shape::Directory => "the absolute path of a directory".to_owned(),
+            Shape::File => "the absolute path of a file".to_owned(),
             Shape::Program => "a list of texts: a program and its first arguments".to_owned(),
             Shape::Patterns => "a list of variable names, in which * stands for any text".to_owned(),
         }

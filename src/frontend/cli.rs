@@ -101,6 +101,7 @@ struct Config {
 
 /// The whole program. Blocks until it is done.
 pub fn main() -> ExitCode {
+    crate::runtime::init();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) if !help.use_stderr() => {

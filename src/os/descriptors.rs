@@ -28,6 +28,12 @@ pub(super) fn output_pipe(capacity_bytes: usize) -> io::Result<(OwnedFd, OwnedFd
     Ok((read, write))
 }
 
+/// `/dev/null`, opened so.
+pub(super) fn null(access: rustix::fs::OFlags) -> io::Result<OwnedFd> {
+    let flags = access | rustix::fs::OFlags::CLOEXEC;
+    above_standard(rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?)
+}
+
 /// Moves a descriptor out of the range of standard input, output and error.
 pub(super) fn above_standard(descriptor: OwnedFd) -> io::Result<OwnedFd> {
     if descriptor.as_raw_fd() >= FIRST_FREE {

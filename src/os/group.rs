@@ -104,7 +104,8 @@ pub(super) fn signal_by_pidfd(descriptor: RawFd, signal: i32, flags: u32) -> io:
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn number_of(signal: Signal) -> i32 {
+/// The system's number of a signal.
+pub(super) fn number_of(signal: Signal) -> i32 {
     match signal {
         Signal::Term => libc::SIGTERM,
         Signal::Int => libc::SIGINT,

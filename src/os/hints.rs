@@ -112,6 +112,8 @@ mod tests {
             directory: "/".into(),
             cwd: "".into(),
             confined: false,
+            signal: crate::protocol::state::Signal::Term,
+            grace_ms: 0,
             pipe_bytes: 0,
         };
         let hint = execute_hint(error, &request, "./x", beginning);

@@ -19,11 +19,17 @@ use super::shared::Shared;
 use super::spawn;
 use super::watch::Watch;
 
+/// How far it reaches.
+const REACH: &str =
+    "processes are started by the embedding program itself; what leaves the process group is out of reach";
+
 /// Launches processes from this program.
 #[derive(Debug)]
 pub struct InProcess {
     runtime: Handle,
     means: Means,
+    /// Why nothing stronger is used.
+    why: String,
 }
 
 impl InProcess {
@@ -34,15 +40,20 @@ impl InProcess {
 
     /// The same with chosen means; those the system lacks must be off.
     pub fn with_means(runtime: Handle, means: Means) -> Self {
-        InProcess { runtime, means }
+        InProcess { runtime, means, why: REACH.to_owned() }
+    }
+
+    /// The same, which says why nothing stronger is used.
+    #[must_use]
+    pub fn because(mut self, why: &str) -> Self {
+        self.why = format!("{why}; {REACH}");
+        self
     }
 }
 
 impl Launcher for InProcess {
     fn containment(&self) -> Containment {
-        let why =
-            "processes are started by the embedding program itself; what leaves the process group is out of reach";
-        Containment { kind: ContainmentKind::Group, why: Some(why.to_owned()) }
+        Containment { kind: ContainmentKind::Group, why: Some(self.why.clone()) }
     }
 
     fn launch(&self, request: LaunchRequest, facts: FactSink) -> Box<dyn Tree> {

@@ -29,6 +29,10 @@ pub struct LaunchRequest {
     pub cwd: PathBuf,
     /// Whether `cwd` must lie beneath `directory`, links resolved.
     pub confined: bool,
+    /// The first signal of an end that nobody here asks for: this program died, and its process is ended by its owner.
+    pub signal: Signal,
+    /// Milliseconds between it and KILL.
+    pub grace_ms: u64,
     /// Capacity asked for the output pipes; where it is refused, the system's default is used.
     pub pipe_bytes: usize,
 }

@@ -75,7 +75,8 @@ fn why_alive(member: &Member, traced: bool, user: &str) -> String {
     member.doing.to_owned()
 }
 
-fn user_name(uid: Option<u32>) -> String {
+/// The name of a user, or the number.
+pub(super) fn user_name(uid: Option<u32>) -> String {
     let Some(uid) = uid else { return "unknown".to_owned() };
     match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)) {
         Ok(Some(user)) => user.name,

@@ -15,8 +15,12 @@
 mod absent;
 #[cfg(unix)]
 mod descriptors;
+#[cfg(target_os = "linux")]
+pub mod frame;
 #[cfg(unix)]
 mod group;
+#[cfg(target_os = "linux")]
+pub mod guardian;
 #[cfg(unix)]
 mod hints;
 #[cfg(unix)]
@@ -26,6 +30,8 @@ pub mod launch;
 pub mod means;
 #[cfg(unix)]
 mod members;
+#[cfg(target_os = "linux")]
+mod packet;
 #[cfg(unix)]
 pub mod pipe;
 #[cfg(not(unix))]
@@ -39,18 +45,51 @@ mod root;
 mod shared;
 #[cfg(unix)]
 mod spawn;
+#[cfg(target_os = "linux")]
+pub mod subtree;
 #[cfg(unix)]
 mod watch;
 
 /// Whether processes can be owned here.
 pub const SUPPORTED: bool = cfg!(unix);
 
-/// What launches on this system, within the current tokio runtime.
-pub fn launcher() -> std::sync::Arc<dyn launch::Launcher> {
+/// Which broker is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The program to run as the broker; `None` = this program where it is ready, else the one beside it.
+    pub image: Option<std::path::PathBuf>,
+    /// Spares that are usually kept.
+    pub spares: usize,
+}
+
+/// What launches on this system, on the current tokio runtime: guardians where there is a broker, else this program
+/// itself, which then says why. Blocks for the start of a broker.
+#[cfg(target_os = "linux")]
+pub fn launcher(wanted: &Wanted) -> std::sync::Arc<dyn launch::Launcher> {
+    let runtime = tokio::runtime::Handle::current();
+    let why = match subtree::find_image(wanted.image.as_deref()) {
+        Ok(image) => match subtree::Subtree::start(runtime.clone(), image.clone(), wanted.spares) {
+            Ok(subtree) => return std::sync::Arc::new(subtree),
+            Err(error) => format!("the broker {} could not be started: {error}", image.display()),
+        },
+        Err(why) => why,
+    };
+    std::sync::Arc::new(in_process::InProcess::new(runtime).because(&why))
+}
+
+/// What launches on this system, on the current tokio runtime.
+#[cfg(not(target_os = "linux"))]
+pub fn launcher(_wanted: &Wanted) -> std::sync::Arc<dyn launch::Launcher> {
     #[cfg(unix)]
     return std::sync::Arc::new(in_process::InProcess::new(tokio::runtime::Handle::current()));
     #[cfg(not(unix))]
     return std::sync::Arc::new(absent::Absent);
+}
+
+/// Becomes a broker if this program was started as one; else remembers that its image can serve as one.
+pub fn init() {
+    #[cfg(target_os = "linux")]
+    guardian::run_if_asked();
 }
 
 /// Names and values of variables as the system has them.

@@ -59,7 +59,7 @@ enum Look {
 }
 
 /// What is said of an exit that nobody saw.
-const UNSEEN: Exit = Exit { code: None, signal: None, core: None };
+pub(super) const UNSEEN: Exit = Exit { code: None, signal: None, core: None };
 
 impl Root {
     /// Takes over a child just started, which leads its group. Never fails and never leaves it unwatched: where

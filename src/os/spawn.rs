@@ -5,7 +5,7 @@
 //! the program; when it returns an error, nothing of it exists.
 //! Lacks: anything that needs code between fork and exec.
 
-use std::ffi::{CString, c_char, c_int, c_short};
+use std::ffi::{CStr, CString, c_char, c_int, c_short};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -36,11 +36,11 @@ type AddCloseFrom = unsafe extern "C" fn(*mut libc::posix_spawn_file_actions_t, 
 /// A launch that is checked and has its descriptors; nothing is started yet.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    directory: OwnedFd,
-    program: CString,
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+    pub(super) directory: OwnedFd,
+    pub(super) program: CString,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
 }
 
 /// The read ends of a prepared launch's output, non-blocking.
@@ -56,15 +56,7 @@ pub(super) struct Outputs {
 pub(super) fn prepare(request: &LaunchRequest) -> Result<(Prepared, Outputs), LaunchError> {
     let directory = place::open_directory(request)?;
     let program = place::find_program(request, &directory)?;
-    let null = || -> std::io::Result<OwnedFd> {
-        let null = rustix::fs::open(
-            c"/dev/null",
-            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        )?;
-        descriptors::above_standard(null)
-    };
-    let stdin = null().map_err(|error| pipe_error(&error, Some("/dev/null")))?;
+    let stdin = descriptors::null(rustix::fs::OFlags::RDONLY).map_err(|error| pipe_error(&error, Some("/dev/null")))?;
     let pipe = || descriptors::output_pipe(request.pipe_bytes).map_err(|error| pipe_error(&error, None));
     let (stdout_read, stdout) = pipe()?;
     let (stderr_read, stderr) = pipe()?;
@@ -85,6 +77,54 @@ pub(super) fn pipe_error(error: &std::io::Error, path: Option<&str>) -> LaunchEr
         path: path.map(Into::into),
         hint,
     }
+}
+
+/// What a refusal of the kernel to execute `program` is called.
+pub(super) fn execute_error(error: Errno, request: &LaunchRequest, directory: &OwnedFd, program: &CStr) -> LaunchError {
+    let path = place::as_path(program);
+    let beginning = place::beginning(directory, program, hints::FIRST_LINE_BYTES).unwrap_or_default();
+    LaunchError {
+        operation: "execute",
+        errno: error.raw_os_error(),
+        hint: hints::execute_hint(error, request, &path.to_string_lossy(), &beginning),
+        path: Some(path),
+    }
+}
+
+/// Starts a helper of this crate: a new session, clean signals, `/dev/null` as its standard input and output, `socket` as
+/// descriptor 3, nothing else open. `name` is all it has in its argv; its environment is `env`.
+///
+/// Errors: the system's. Blocks until the kernel has read the program.
+#[cfg(target_os = "linux")]
+pub(super) fn spawn_helper(program: &CStr, name: &CStr, env: &[CString], socket: &OwnedFd) -> std::io::Result<Pid> {
+    let null = descriptors::null(rustix::fs::OFlags::RDWR)?;
+    // Placed as 3 by a copy, which is not close-on-exec; so it must not be 3 itself.
+    let socket = rustix::io::fcntl_dupfd_cloexec(socket, FIRST_FREE + 1)?;
+    let attributes = Attributes::clean()?;
+    let mut actions = Actions::new()?;
+    for number in 0..FIRST_FREE {
+        actions.place(&null, number)?;
+    }
+    actions.place(&socket, FIRST_FREE)?;
+    for number in descriptors::inheritable()?.into_iter().filter(|number| *number > FIRST_FREE) {
+        actions.close(number)?;
+    }
+    let env = pointers(env);
+    let argv = [name.as_ptr().cast_mut(), ptr::null_mut()];
+    let mut pid: libc::pid_t = 0;
+    // SAFETY: as in `spawn_once`.
+    let failed = unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            program.as_ptr(),
+            &raw const actions.0,
+            &raw const attributes.0,
+            argv.as_ptr(),
+            env.as_ptr(),
+        )
+    };
+    check(failed)?;
+    Ok(Pid::from_raw(pid).filter(|pid| !pid.is_init()).ok_or(Errno::SRCH)?)
 }
 
 impl Prepared {
@@ -109,21 +149,10 @@ impl Prepared {
                     std::thread::sleep(Duration::from_millis(pause_ms));
                     pause_ms = (2 * pause_ms).min(BUSY_PAUSE_MS_MAX);
                 }
-                Err(error) => return Err(self.execute_error(error, request)),
+                Err(error) => return Err(execute_error(error, request, &self.directory, &self.program)),
             }
         }
         unreachable!("the last try returns");
-    }
-
-    fn execute_error(&self, error: Errno, request: &LaunchRequest) -> LaunchError {
-        let path = place::as_path(&self.program);
-        let beginning = place::beginning(&self.directory, &self.program, hints::FIRST_LINE_BYTES).unwrap_or_default();
-        LaunchError {
-            operation: "execute",
-            errno: error.raw_os_error(),
-            hint: hints::execute_hint(error, request, &path.to_string_lossy(), &beginning),
-            path: Some(path),
-        }
     }
 
     fn spawn_once(&self, request: &LaunchRequest, means: Means) -> Result<Pid, Errno> {

@@ -32,6 +32,15 @@ pub const WAIT_PROCESSES_MAX: usize = 32;
 pub const WAIT_OUTPUT_BYTES: u64 = 2000;
 /// Most agents of one session.
 pub const AGENTS_MAX: usize = 1000;
+/// Takes a number that a caller gave into its range. Gives what is used, where that is not what was given.
+pub(crate) fn clamp(given: &mut Option<u64>, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let number = given.as_mut()?;
+    let used = (*number).clamp(*range.start(), *range.end());
+    let differs = used != *number;
+    *number = used;
+    differs.then_some(used)
+}
+
 /// Longest line of the JSON-lines protocol.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most of a refused value that an error repeats.

@@ -230,13 +230,13 @@ impl Call {
         match self {
             Call::Start(spec) => spec.check(),
             Call::Exec(exec) => exec.check(),
-            Call::Output(read) => read.check(),
-            Call::Wait(wait) => wait.check(),
+            Call::Wait(wait) => wait.handles().map(|_| ()),
             Call::Stop(stop) => stop.check(),
             Call::Update(update) => update.check(),
             Call::OpenSession(open) => open.check(),
             Call::Shutdown(shutdown) => shutdown.check(),
             Call::List(_)
+            | Call::Output(_)
             | Call::Status(_)
             | Call::Restart(_)
             | Call::Clear(_)
@@ -417,7 +417,6 @@ mod tests {
         check(close, "until.for_ms", None);
         check(json!({"action": "wait", "process_id": "a", "until": {"kind": "exit"}, "mode": "any"}), "mode", None);
         check(json!({"action": "wait", "process_ids": [], "until": {"kind": "exit"}}), "process_ids", None);
-        check(json!({"action": "output", "process_id": "a", "max_bytes": 0}), "max_bytes", None);
         check(json!({"action": "open_session", "directory": "relative"}), "directory", None);
     }
 

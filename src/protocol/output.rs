@@ -77,6 +77,9 @@ pub struct Page {
     /// The size used, where the one asked for was out of range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
+    /// The longest wait used, where the one asked for was out of range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 impl Page {

@@ -18,6 +18,8 @@ pub struct HostSettings {
     pub limits: HostLimits,
     /// Whether a call that names an unopened session opens it with the profile `default`.
     pub auto_open: bool,
+    /// Who owns the trees of processes.
+    pub broker: BrokerSettings,
     /// Bounds of answers and calls over MCP.
     pub mcp: McpSettings,
     /// What a session runs with, by profile; `default` is always there.
@@ -35,6 +37,15 @@ pub struct HostLimits {
     pub sessions: u32,
     /// Longest time any process may be given; `None` = no such limit.
     pub timeout_max_ms: Option<u64>,
+}
+
+/// The broker, which owns trees on Linux.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerSettings {
+    /// The program to run as the broker; `None` = this program after `init`, else `procession-guardian` beside it.
+    pub path: Option<PathBuf>,
+    /// Guardians kept ready for the next starts.
+    pub spares: u32,
 }
 
 /// Bounds of answers and calls over MCP.

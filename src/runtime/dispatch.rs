@@ -9,7 +9,6 @@ use futures_util::stream::FuturesUnordered;
 use super::host::Inner;
 use crate::actors::session::SessionCall;
 use crate::config;
-use crate::protocol::bounds::PAGE_BYTES_MAX;
 use crate::protocol::call::{Answer, Audience, Call, Caller, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{Handle, SessionName};
@@ -37,10 +36,10 @@ pub(super) async fn dispatch(host: &Inner, origin: Origin, call: Call) -> Result
         Call::List(list) if list.detail == Some(Detail::Full) => return list_in_full(host, origin, list).await,
         Call::List(list) => ask(SessionCall::List(list)).await?.0,
         Call::Status(status) => ask(SessionCall::Status(status.process_id)).await?.0,
-        Call::Output(read) => {
-            let used = read.max_bytes.filter(|asked| *asked > PAGE_BYTES_MAX).map(|_| PAGE_BYTES_MAX);
+        Call::Output(mut read) => {
+            let (max_bytes, wait_ms) = read.clamp();
             match ask(SessionCall::Output(read)).await?.0 {
-                Answer::Output(page) => Answer::Output(Page { max_bytes: used, ..page }),
+                Answer::Output(page) => Answer::Output(Page { max_bytes, wait_ms, ..page }),
                 other => other,
             }
         }
@@ -106,7 +105,8 @@ async fn list_in_full(host: &Inner, origin: Origin, list: List) -> Result<Answer
     Ok(Answer::List(ListAnswer { processes: None, statuses: Some(statuses.collect()), ..list }))
 }
 
-async fn wait_for(host: &Inner, origin: Origin, wait: Wait) -> Result<Answer, Error> {
+async fn wait_for(host: &Inner, origin: Origin, mut wait: Wait) -> Result<Answer, Error> {
+    let wait_ms = wait.clamp();
     let handles = wait.handles()?;
     let mut waits: FuturesUnordered<_> = handles
         .into_iter()
@@ -126,7 +126,7 @@ async fn wait_for(host: &Inner, origin: Origin, wait: Wait) -> Result<Answer, Er
             break;
         }
     }
-    Ok(Answer::Wait(Box::new(judge(answers, wait.mode))))
+    Ok(Answer::Wait(Box::new(WaitAnswer { wait_ms, ..judge(answers, wait.mode) })))
 }
 
 /// One answer from those of several processes: for `any` the one that is satisfied, for `all` the one that is worst.

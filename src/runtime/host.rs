@@ -90,6 +90,7 @@ impl HostBuilder {
             limits: self.settings.limits,
             auto_open: self.settings.auto_open.then_some((default, home)),
             environment,
+            broker: self.settings.broker.clone(),
         })
         .await?;
         Ok(Host { inner: Arc::new(Inner { settings: self.settings, directory, link }) })

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use procession::{Cleanup, Code, Exit, Proof, Reason, State};
+use procession::{Cleanup, Code, Exit, Reason, State};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::support::census::{LOOKS, descendants};
 use crate::support::door::{Door, Rpc, program};
-use crate::support::{Bench, PATIENCE_MS, settled, text, written};
+use crate::support::pause::look_again;
+use crate::support::{Bench, PATIENCE_MS, guarded, proof, settled, text, written};
 
 /// A second is ten times what is promised: the machine may be busy.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -23,7 +25,7 @@ async fn r30_a_second_stop_can_hurry_the_first() {
     let (patient, hurried) = tokio::join!(patient, process.stop(Some(0)));
     let ended = hurried.expect("a stop");
     assert_eq!((ended.state, ended.reason), (State::Stopped, Some(Reason::StopRequested)));
-    assert_eq!((ended.exit.clone(), ended.proof), (Some(Exit::signal("SIGKILL", false)), Some(Proof::GroupGone)));
+    assert_eq!((ended.exit.clone(), ended.proof), (Some(Exit::signal("SIGKILL", false)), Some(proof())));
     for other in patient {
         assert_eq!(other.expect("a stop"), ended);
     }
@@ -154,7 +156,10 @@ async fn r63_descriptors_and_corpses_do_not_pile_up() {
     let (command, census) = program(&["rpc"]);
     let mut door = Rpc::start(command).await;
     let pid = door.pid();
+    // A spare guardian, whose number changes with the pace of starts, is held by two.
+    let spares = || descendants(pid).into_iter().filter(|(_, name, _)| name == "procession-guard").count();
     let descriptors = || std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let beside_spares = || descriptors().saturating_sub(2 * spares());
     let mut before = None;
     for round in 0..30 {
         for call in [
@@ -168,13 +173,18 @@ async fn r63_descriptors_and_corpses_do_not_pile_up() {
             assert_eq!(answer.is_err(), call["argv"].is_array(), "{round}: {answer:?}");
         }
         // What the first round opens once for all stays open.
-        before.get_or_insert_with(descriptors);
+        before.get_or_insert_with(beside_spares);
     }
     let before = before.expect("there was a round");
-    assert!(descriptors() <= before + 2, "{before} before, {} after, with every record kept", descriptors());
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten() {
-        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        assert_eq!(children, "", "nothing is left uncollected");
+    // A spare may be on its way while both are counted, a guardian may be about to be collected.
+    for look in 0.. {
+        let (after, below) = (beside_spares(), descendants(pid));
+        let owned = below.iter().all(|(_, name, state)| name.starts_with("procession") && *state != 'Z');
+        if after <= before + 2 && owned && (guarded() || below.is_empty()) {
+            break;
+        }
+        assert!(look < LOOKS, "{before} before, {after} after, with every record kept; below it {below:?}");
+        look_again().await;
     }
     assert_eq!(door.end().await.code(), Some(0));
     census.end().await;

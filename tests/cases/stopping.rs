@@ -8,7 +8,7 @@ use procession::{Cleanup, Exit, List, Spec, State};
 use serde_json::json;
 
 use crate::support::pause::look_again;
-use crate::support::{Bench, text, written};
+use crate::support::{Bench, proof, text, written};
 
 #[tokio::test]
 async fn r09_a_stop_ends_what_the_shell_runs() {
@@ -35,8 +35,8 @@ async fn r10_after_a_stop_a_loop_launches_nothing_more() {
     let process = bench.start(steps).await;
     written(&process, "step 1").await;
     let status = process.stop(None).await.expect("a stop");
-    // The proof says that no member of the group is left: nobody is there to write a line.
-    assert_eq!((status.state, status.proof), (State::Stopped, Some(procession::Proof::GroupGone)));
+    // The proof says that no member is left: nobody is there to write a line.
+    assert_eq!((status.state, status.proof), (State::Stopped, Some(proof())));
     let lines = || std::fs::read_to_string(bench.directory.path().join("r10")).expect("a file").lines().count();
     let count = lines();
     assert!((1..6).contains(&count), "{count}");
@@ -58,6 +58,8 @@ async fn r11_a_member_that_ignores_term_is_killed_after_the_grace() {
     assert!(began.elapsed() >= Duration::from_millis(300), "the writer had its grace");
     assert_eq!((status.state, status.cleanup), (State::Stopped, Some(Cleanup::Confirmed)));
     assert_eq!(status.exit, Some(Exit::code(0)), "the root obeyed");
+    let escalated = "not all of it ended within its grace: what was left was killed";
+    assert!(status.warnings.iter().any(|warning| warning == escalated), "{:?}", status.warnings);
     let size = || std::fs::metadata(bench.directory.path().join("r11")).expect("a file").len();
     let at_the_end = size();
     bench.run("sleep 0.3").await;

@@ -4,7 +4,10 @@ use crate::pause::{look_again, spend};
 use procession::os::launch::Fact;
 use procession::protocol::state::{Exit, Signal};
 
-use crate::harness::{Bench, carrying, check, children, until_nobody_carries, until_state};
+use crate::harness::{
+    Bench, carrying, check, check_guarded, check_with, every_means, until_no_children, until_nobody_carries,
+    until_state,
+};
 
 #[test]
 fn exit_codes_and_signal_deaths_are_told_as_they_were() {
@@ -128,7 +131,7 @@ fn a_stopped_process_sees_term() {
 
 #[test]
 fn zombies_are_no_survivors() {
-    check(|bench| async move {
+    check_with(every_means, |bench| async move {
         // The parent of the zombie has left the group before the root ends.
         let script = "import os, sys
 leaver, told = os.pipe()
@@ -162,7 +165,7 @@ fn dead_children_of_a_killed_root_do_not_delay_its_end() {
 
 #[test]
 fn what_leaves_the_group_is_not_in_the_claim() {
-    check(|bench| async move {
+    check_with(every_means, |bench| async move {
         let mut case = bench.sh("setsid sleep 60106.25 >/dev/null 2>&1 & echo $!; sleep 0.1").launched().await;
         let escaped = case.read_until("\n").await;
         until_session(escaped.trim()).await;
@@ -211,7 +214,7 @@ fn dropping_the_handle_kills_the_group_and_leaves_no_zombie() {
             drop(case.tree.take());
             // The task lets go of the sink when it is through.
             while tokio::time::timeout(crate::harness::PATIENCE, case.facts.recv()).await.unwrap().is_some() {}
-            assert_eq!(children(), Vec::<String>::new());
+            until_no_children(bench.own_children()).await;
             until_nobody_carries("60108.25").await;
         }
     });
@@ -261,4 +264,18 @@ fn end(pid: &str) {
     let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
     assert!(pid.as_raw() > 1);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn what_leaves_the_group_is_told_and_ended_by_a_guardian() {
+    check_guarded(|bench| async move {
+        let mut case = bench.sh("setsid sleep 60109.25 >/dev/null 2>&1 & echo $!; sleep 0.1").launched().await;
+        let escaped = case.read_until("\n").await;
+        until_session(escaped.trim()).await;
+        assert_eq!(case.root_end().await, Exit::code(0));
+        assert_eq!(case.leftovers().await, 1);
+        case.tree().signal(Signal::Term);
+        case.gone().await;
+        assert!(carrying("60109.25").is_empty());
+    });
 }

@@ -12,7 +12,10 @@ use procession::os::means::Means;
 use procession::protocol::state::Exit;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
-use crate::harness::{Bench, PATIENCE, alone, carrying, check, children, every_means, runtime};
+use crate::harness::{
+    Bench, PATIENCE, alone, carrying, check, check_guarded, check_with, children, every_means, runtime,
+};
+use procession::protocol::state::Proof;
 
 /// Becomes root and stays until a file is there that names it.
 const PAUSE_UNTIL_TOLD: &str = "#include <stdio.h>
@@ -29,7 +32,7 @@ int main() {
 #[test]
 fn where_exits_cannot_be_seen_launches_are_refused() {
     for (handler, flags) in [(SigHandler::SigIgn, SaFlags::empty()), (SigHandler::SigDfl, SaFlags::SA_NOCLDWAIT)] {
-        check(move |bench| async move {
+        check_with(every_means, move |bench| async move {
             let action = SigAction::new(handler, flags, SigSet::empty());
             // SAFETY: no handler of ours; put back below. Other tests, and their children, wait meanwhile.
             let before = unsafe { sigaction(Signal::SIGCHLD, &action) }.unwrap();
@@ -44,6 +47,19 @@ fn where_exits_cannot_be_seen_launches_are_refused() {
 }
 
 #[test]
+fn a_guardian_sees_exits_also_for_a_program_that_cannot() {
+    check_guarded(|bench| async move {
+        let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+        // SAFETY: no handler of ours; put back below. Other tests, and their children, wait meanwhile.
+        let before = unsafe { sigaction(Signal::SIGCHLD, &action) }.unwrap();
+        let exit = bench.sh("exit 3").launched().await.ends().await;
+        // SAFETY: puts back what was there.
+        unsafe { sigaction(Signal::SIGCHLD, &before) }.unwrap();
+        assert_eq!(exit, Exit::code(3));
+    });
+}
+
+#[test]
 fn a_runtime_that_goes_away_takes_its_processes_with_it() {
     let _alone = alone();
     for means in every_means() {
@@ -51,7 +67,7 @@ fn a_runtime_that_goes_away_takes_its_processes_with_it() {
             let runtime = runtime(8);
             let directory = tempfile::tempdir().unwrap();
             let launcher = Arc::new(InProcess::with_means(runtime.handle().clone(), means));
-            let bench = Bench { launcher, directory: directory.path().to_owned(), means };
+            let bench = Bench { launcher, directory: directory.path().to_owned(), means, proof: Proof::GroupGone };
             let case = runtime.block_on(async {
                 let mut case = bench.sh(script).launched().await;
                 case.read_until("ready").await;
@@ -79,7 +95,8 @@ fn a_launch_on_a_runtime_that_is_gone_is_cancelled() {
     let launcher = Arc::new(InProcess::new(gone.handle().clone()));
     drop(gone);
     let directory = tempfile::tempdir().unwrap();
-    let bench = Bench { launcher, directory: directory.path().to_owned(), means: Means::probe() };
+    let bench =
+        Bench { launcher, directory: directory.path().to_owned(), means: Means::probe(), proof: Proof::GroupGone };
     runtime(1).block_on(async {
         let error = bench.refused(bench.request(&["touch", "started"])).await;
         assert_eq!(error.operation, "cancelled");
@@ -105,6 +122,16 @@ fn idle_processes_take_no_turn() {
         let mut cases = Vec::new();
         for _ in 0..20 {
             cases.push(bench.launch(bench.request(&["sleep", "60203.25"])).launched().await);
+        }
+        // Spares for the next starts are still on their way.
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let before = turns();
+            look_again().await;
+            if turns() - before < 5 {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "it does not come to rest");
         }
         let before = turns();
         spend(std::time::Duration::from_millis(300)).await; // idle: the subject of the test

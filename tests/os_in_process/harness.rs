@@ -10,11 +10,15 @@ use procession::os::in_process::InProcess;
 use procession::os::launch::{Fact, LaunchError, LaunchRequest, Launcher, Tree};
 use procession::os::means::Means;
 use procession::os::pipe::Pipe;
-use procession::protocol::state::{Exit, Proof, Survivor};
+use procession::os::subtree::Subtree;
+use procession::protocol::state::{Exit, Proof, Signal, Survivor};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// No wait in these tests is longer; it is met only by a failure.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The program that serves as the broker.
+pub const GUARDIAN: &str = env!("CARGO_BIN_EXE_procession-guardian");
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -29,12 +33,31 @@ pub fn every_means() -> Vec<Means> {
 
 /// Runs a test once for every set of means, and takes the census after each.
 pub fn check<F: Future<Output = ()>>(test: impl Fn(Bench) -> F) {
-    check_with(every_means(), test);
+    check_with(every_means, &test);
+    check_guarded(test);
 }
 
-pub fn check_with<F: Future<Output = ()>>(all: Vec<Means>, test: impl Fn(Bench) -> F) {
+/// Runs a test under guardians, and takes the census after it.
+pub fn check_guarded<F: Future<Output = ()>>(test: impl Fn(Bench) -> F) {
     let _alone = alone();
-    for means in all {
+    let before = descriptors();
+    let runtime = runtime(512);
+    let directory = tempfile::tempdir().unwrap();
+    let launcher = Subtree::start(runtime.handle().clone(), GUARDIAN.into(), 2).expect("a broker");
+    let directory_path = directory.path().to_owned();
+    let means = Means::probe();
+    let bench =
+        Bench { launcher: std::sync::Arc::new(launcher), directory: directory_path, means, proof: Proof::NoChildren };
+    runtime.block_on(test(bench));
+    drop(runtime);
+    drop(directory);
+    census(&before, means);
+}
+
+pub fn check_with<F: Future<Output = ()>>(all: impl Fn() -> Vec<Means>, test: impl Fn(Bench) -> F) {
+    let _alone = alone();
+    // Asked for with nobody else about: asking opens a descriptor for a moment.
+    for means in all() {
         let descriptors = descriptors();
         let runtime = runtime(512);
         let directory = tempfile::tempdir().unwrap();
@@ -42,6 +65,7 @@ pub fn check_with<F: Future<Output = ()>>(all: Vec<Means>, test: impl Fn(Bench) 
             launcher: std::sync::Arc::new(InProcess::with_means(runtime.handle().clone(), means)),
             directory: directory.path().to_owned(),
             means,
+            proof: Proof::GroupGone,
         };
         runtime.block_on(test(bench));
         drop(runtime);
@@ -109,9 +133,11 @@ pub fn carrying(mark: &str) -> Vec<String> {
 /// A launcher with its means and a directory that goes away with the test.
 #[derive(Clone)]
 pub struct Bench {
-    pub launcher: std::sync::Arc<InProcess>,
+    pub launcher: std::sync::Arc<dyn Launcher>,
     pub directory: std::path::PathBuf,
     pub means: Means,
+    /// What shows that nothing is left.
+    pub proof: Proof,
 }
 
 impl Bench {
@@ -127,7 +153,12 @@ impl Bench {
                 let _ = sender.send(fact);
             }),
         );
-        Case { tree: Some(tree), facts, stdout: None, stderr: None }
+        Case { tree: Some(tree), facts, stdout: None, stderr: None, proof: self.proof }
+    }
+
+    /// How many children this program has by itself: a broker, if there is one.
+    pub fn own_children(&self) -> usize {
+        usize::from(self.proof == Proof::NoChildren)
     }
 
     pub fn sh(&self, script: &str) -> Case {
@@ -157,6 +188,8 @@ pub fn request(directory: &Path, argv: &[&str]) -> LaunchRequest {
         directory: directory.to_owned(),
         cwd: "".into(),
         confined: true,
+        signal: Signal::Term,
+        grace_ms: 1000,
         pipe_bytes: 64 * 1024,
     }
 }
@@ -167,6 +200,7 @@ pub struct Case {
     pub facts: UnboundedReceiver<Fact>,
     pub stdout: Option<Pipe>,
     pub stderr: Option<Pipe>,
+    proof: Proof,
 }
 
 impl Case {
@@ -214,7 +248,7 @@ impl Case {
     /// The last fact, and nothing after it.
     pub async fn gone(mut self) {
         let fact = self.next().await;
-        assert!(matches!(fact, Fact::Gone(Proof::GroupGone)), "{fact:?}");
+        assert!(matches!(fact, Fact::Gone(proof) if proof == self.proof), "{fact:?}");
         drop(self.tree.take());
         assert!(self.facts.recv().await.is_none(), "nothing follows");
     }
@@ -229,7 +263,7 @@ impl Case {
     /// `Gone`, perhaps after leftovers were told.
     pub async fn gone_somehow(mut self) {
         match self.next().await {
-            Fact::Gone(Proof::GroupGone) => {
+            Fact::Gone(proof) if proof == self.proof => {
                 drop(self.tree.take());
                 assert!(self.facts.recv().await.is_none(), "nothing follows");
             }
@@ -290,6 +324,15 @@ pub async fn until_nobody_carries(mark: &str) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !carrying(mark).is_empty() {
         assert!(std::time::Instant::now() < deadline, "{mark} still runs");
+        look_again().await;
+    }
+}
+
+/// Waits until this program has so many children.
+pub async fn until_no_children(but: usize) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while children().len() != but {
+        assert!(std::time::Instant::now() < deadline, "{:?} are left", children());
         look_again().await;
     }
 }

@@ -7,6 +7,7 @@ use procession::os::launch::Fact;
 use procession::protocol::state::{Exit, Signal as Sent};
 
 use crate::harness::{alone, c, check, check_with, every_means};
+use procession::protocol::state::Proof;
 
 #[test]
 fn signals_blocked_or_ignored_here_are_neither_in_the_child() {
@@ -109,6 +110,19 @@ fn both_streams_arrive_where_they_were_written() {
 #[test]
 fn a_program_without_standard_descriptors_can_launch() {
     let _alone = alone();
+    // In a program of its own: what reports on tests needs its standard output.
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", "--test-threads=1", "inherited::without_standard_descriptors"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "run by the test above, in a program of its own"]
+fn without_standard_descriptors() {
+    let _alone = alone();
     // Set aside, above any number that matters, and closed for the time of the launch.
     let aside: Vec<OwnedFd> =
         (0..3).map(|number| rustix::io::fcntl_dupfd_cloexec(rustix_borrow(number), 200).unwrap()).collect();
@@ -143,8 +157,12 @@ async fn one_launch(
     means: procession::os::means::Means,
 ) -> (String, String, Option<i32>) {
     let launcher = procession::os::in_process::InProcess::with_means(runtime.handle().clone(), means);
-    let bench =
-        crate::harness::Bench { launcher: std::sync::Arc::new(launcher), directory: directory.to_owned(), means };
+    let bench = crate::harness::Bench {
+        launcher: std::sync::Arc::new(launcher),
+        directory: directory.to_owned(),
+        means,
+        proof: Proof::GroupGone,
+    };
     let mut case = bench.sh("echo out; echo err >&2; exit 5").launched().await;
     let (stdout, stderr) = case.output().await;
     let exit = case.ends_somehow().await;
@@ -153,7 +171,7 @@ async fn one_launch(
 
 #[test]
 fn many_large_pipes_are_a_wish() {
-    check_with(every_means(), |bench| async move {
+    check_with(every_means, |bench| async move {
         let mut request = bench.request(&["sh", "-c", "exit 0"]);
         request.pipe_bytes = 1 << 40;
         let mut case = bench.launch(request);

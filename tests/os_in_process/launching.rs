@@ -5,11 +5,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use procession::os::launch::{Fact, LaunchError, Launcher};
+use procession::os::launch::{Fact, LaunchError};
 use procession::os::means::Means;
 use procession::protocol::state::Exit;
 
 use crate::harness::{Bench, c, check, check_with, every_means};
+use procession::protocol::state::Proof;
 
 fn script(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
@@ -264,6 +265,7 @@ fn a_launch_given_up_before_its_start_starts_nothing() {
         launcher: std::sync::Arc::new(launcher),
         directory: directory.path().to_owned(),
         means: Means::probe(),
+        proof: Proof::GroupGone,
     };
     runtime.block_on(async {
         let (free, held) = std::sync::mpsc::channel::<()>();
@@ -291,7 +293,7 @@ fn a_launch_given_up_at_any_moment_is_reported_in_order_and_leaves_nothing() {
             }
             case.tree().abort();
             match case.next().await {
-                Fact::LaunchFailed(error) => assert_eq!(error.operation, "cancelled"),
+                Fact::LaunchFailed(error) => assert_eq!(error.operation, "cancelled", "{error:?}"),
                 Fact::Launched { .. } => {
                     assert_eq!(case.root_end().await, Exit::signal("SIGKILL", false));
                     case.gone_somehow().await;
@@ -305,9 +307,14 @@ fn a_launch_given_up_at_any_moment_is_reported_in_order_and_leaves_nothing() {
 
 #[test]
 fn the_launcher_says_how_far_it_reaches() {
-    check_with(every_means(), |bench| async move {
+    check_with(every_means, |bench| async move {
         let containment = bench.launcher.containment();
         assert_eq!(containment.kind, procession::protocol::state::ContainmentKind::Group);
         assert!(containment.why.is_some());
+    });
+    crate::harness::check_guarded(|bench| async move {
+        let containment = bench.launcher.containment();
+        assert_eq!(containment.kind, procession::protocol::state::ContainmentKind::Subtree);
+        assert_eq!(containment.why, None);
     });
 }

@@ -1,7 +1,6 @@
 //! How long a launch takes beside the bare calls. Run in release mode:
 //! `cargo test --release --test os_in_process speed -- --ignored --nocapture`
 
-use procession::os::launch::Launcher;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Bench, check_with, every_means};
@@ -12,7 +11,7 @@ const LAUNCHES: usize = 200;
 #[test]
 #[ignore = "a measurement"]
 fn launches_and_ends_beside_the_bare_calls() {
-    check_with(every_means(), |bench| async move {
+    check_with(every_means, |bench| async move {
         for _ in 0..ROUNDS {
             let (bare_launched, bare_ended) = bare();
             // In a task, as its callers are: the thread of `block_on` may wait behind the child for a processor.

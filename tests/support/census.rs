@@ -99,6 +99,25 @@ pub fn zombies() -> Vec<i32> {
     processes().filter(child).collect()
 }
 
+/// What is below a process: number, name and the letter of the state of each.
+pub fn descendants(of: i32) -> Vec<(i32, String, char)> {
+    let mut below = Vec::new();
+    let mut parents = vec![of];
+    while let Some(parent) = parents.pop() {
+        for task in std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+                let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+                let (before, after) = stat.rsplit_once(") ").unwrap_or_default();
+                let name = before.split_once('(').unwrap_or_default().1.to_owned();
+                below.push((child, name, after.chars().next().unwrap_or('?')));
+                parents.push(child);
+            }
+        }
+    }
+    below
+}
+
 /// Open descriptors of this process. Only a test that has its process for itself can compare them.
 pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("Linux has /proc").count()

@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::census::{Census, MARK};
-use super::{Bench, fresh_mark};
+use super::{Bench, broker, fresh_mark, guarded};
 
 /// The longest that an answer may take. Only a failing test meets it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -172,6 +172,9 @@ pub fn program_after(prelude: &str, arguments: &[&str]) -> (Command, Census) {
 fn under(mut command: Command, arguments: &[&str]) -> (Command, Census) {
     let mark = fresh_mark();
     command.args(arguments).arg("--set").arg(format!("env.pass=[\"{MARK}\"]"));
+    if !guarded() {
+        command.arg("--set").arg(format!("broker.path={}", broker()));
+    }
     command.env("XDG_CONFIG_HOME", "/nonexistent").env(MARK, &mark);
     (command, Census::begin(&mark))
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use procession::protocol::call::{Call, Caller, Origin};
 use procession::protocol::settings::{HostSettings, SessionSettings};
-use procession::{Agent, AgentName, Host, Process, SessionName, Spec, Status};
+use procession::{Agent, AgentName, Host, Process, Proof, SessionName, Spec, Status};
 use serde_json::{Value, json};
 
 use census::{Census, LOOKS};
@@ -31,6 +31,22 @@ static BENCHES: AtomicU64 = AtomicU64::new(0);
 /// A mark that no other host bears.
 pub fn fresh_mark() -> String {
     format!("{}-{}", std::process::id(), BENCHES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether guardians own the trees of the hosts under test. With PROCESSION_TEST_IN_PROCESS set those hosts find no
+/// broker and launch by themselves, as on other systems.
+pub fn guarded() -> bool {
+    cfg!(target_os = "linux") && std::env::var_os("PROCESSION_TEST_IN_PROCESS").is_none()
+}
+
+/// The broker that the hosts under test are told.
+pub fn broker() -> &'static str {
+    if guarded() { env!("CARGO_BIN_EXE_procession-guardian") } else { "/nonexistent/procession-guardian" }
+}
+
+/// What proves that a tree is gone, with this containment.
+pub fn proof() -> Proof {
+    if guarded() { Proof::NoChildren } else { Proof::GroupGone }
 }
 
 /// One host in a directory of its own.
@@ -58,6 +74,7 @@ impl Bench {
         profile.env.pass.push(census::MARK.to_owned());
         profile.stop.grace_ms = 1000;
         profile.stop.confirm_ms = 2000;
+        settings.broker.path = Some(broker().into());
         change(&mut settings, &mut profile);
         settings.profiles.insert("default".to_owned(), profile);
         let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();

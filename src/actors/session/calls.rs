@@ -10,7 +10,6 @@ use crate::logic::output::PageQuery;
 use crate::logic::process::ProcessCall;
 use crate::logic::session::forget::Removal;
 use crate::logic::session::orphan::lost_page;
-use crate::protocol::bounds::PAGE_BYTES_MAX;
 use crate::protocol::call::{Answer, Caller, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{Handle, ProcessId};
@@ -34,7 +33,9 @@ impl SessionState {
         }
         if let Caller::Agent(agent) = &origin.caller {
             // An agent that calls without having been opened is opened with what it sees by default.
-            let _ = self.core.open_agent(agent, None);
+            if let Err(error) = self.core.open_agent(agent, None) {
+                return self.refuse(port, error);
+            }
         }
         let caller = origin.caller.clone();
         match call {
@@ -130,7 +131,7 @@ impl SessionState {
         let asked = read.max_bytes.unwrap_or(self.core.settings().output.page_bytes);
         let query = PageQuery {
             cursor: read.cursor,
-            max_bytes: asked.min(PAGE_BYTES_MAX),
+            max_bytes: asked,
             stream: read.stream,
             encoding: read.encoding.unwrap_or_default(),
         };
@@ -202,7 +203,9 @@ impl SessionState {
     }
 
     fn give(&mut self, id: &ProcessId, transfer: Transfer, port: Port) {
-        self.core.transfer(id, &transfer.to);
+        if let Err(error) = self.core.transfer(id, &transfer.to) {
+            return self.refuse(port, error);
+        }
         self.retell_place(id);
         self.hand_on(id, ProcessCall::Transfer(transfer.to), port);
     }
@@ -233,6 +236,7 @@ fn of_orphan(status: &Status, call: &ProcessCall) -> Result<Answer, Error> {
             process: status.row(),
             new_output: nothing,
             processes: Vec::new(),
+            wait_ms: None,
         }))),
         ProcessCall::Exec(_) => Ok(Answer::Exec(Box::new(ExecAnswer {
             process: status.clone(),

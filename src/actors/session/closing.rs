@@ -26,7 +26,10 @@ impl SessionState {
         self.core.close_agent(&close.agent);
         if close.processes == Some(Leaving::Transfer) {
             for id in &own {
-                self.core.transfer(id, &AgentName::main());
+                // Can only fail before the first: an agent that was open has left its room to `main`.
+                if let Err(error) = self.core.transfer(id, &AgentName::main()) {
+                    return self.refuse(port, error);
+                }
                 self.retell_place(id);
                 if let Some(actor) = self.processes.get(id) {
                     let (port, _) = Port::new();

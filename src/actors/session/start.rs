@@ -254,6 +254,8 @@ impl SessionState {
             directory: self.core.directory().clone(),
             cwd: spec.cwd.as_ref().map_or_else(|| PathBuf::from("."), PathBuf::from),
             confined: !settings.cwd_outside,
+            signal: settings.stop.signal,
+            grace_ms: spec.grace_ms.unwrap_or(settings.stop.grace_ms),
             pipe_bytes: PIPE_BYTES,
         })
     }

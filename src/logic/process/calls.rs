@@ -244,6 +244,7 @@ impl ProcessCore {
             eof: self.settled() && cut.next_cursor == retained.end,
             chunks: cut.chunks,
             max_bytes: None,
+            wait_ms: None,
         })
     }
 
@@ -272,6 +273,7 @@ impl ProcessCore {
             process: self.status(now).row(),
             new_output: self.output.excerpt(from, WAIT_OUTPUT_BYTES),
             processes: Vec::new(),
+            wait_ms: None,
         }))
     }
 

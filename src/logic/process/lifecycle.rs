@@ -57,7 +57,7 @@ pub struct Lifecycle {
     exit: Option<Exit>,
     /// Somebody asked for its end, whether or not that became its cause.
     hurried: bool,
-    signalled: bool,
+    signalled_at: Option<Moment>,
     killed: bool,
     kill_at: Option<Moment>,
     uncertain_at: Option<Moment>,
@@ -85,7 +85,7 @@ impl Lifecycle {
             root_ended: false,
             exit: None,
             hurried: false,
-            signalled: false,
+            signalled_at: None,
             killed: false,
             kill_at: None,
             uncertain_at: None,
@@ -223,7 +223,7 @@ impl Lifecycle {
             Input::Launched if self.cause.is_some() => {
                 self.phase = Phase::Stopping;
                 effects.push(Effect::Running);
-                self.send_signal(effects);
+                self.send_signal(now, effects);
                 if self.killed {
                     // The grace was over before there was anything to kill: the time to confirm begins now.
                     self.uncertain_at = Some(now.plus_ms(self.policy.confirm_ms));
@@ -270,10 +270,10 @@ impl Lifecycle {
             Input::Leftovers(count) => {
                 if self.cause.is_none() {
                     let them = if count == 1 { "1 process" } else { &format!("{count} processes") };
-                    self.warnings.push(format!("the root ended and left {them} behind, which were ended"));
+                    self.warnings.push(format!("the root ended and left {them} behind, which are ended too"));
                 }
                 self.shorten_grace(now.plus_ms(self.policy.grace_ms));
-                self.send_signal(effects);
+                self.send_signal(now, effects);
             }
             Input::Gone(proof) => {
                 self.verdict = Some(Verdict::Gone(proof));
@@ -342,7 +342,7 @@ impl Lifecycle {
             Phase::Running => {
                 self.phase = Phase::Stopping;
                 effects.push(Effect::Changed);
-                self.send_signal(effects);
+                self.send_signal(now, effects);
             }
             Phase::Starting | Phase::Stopping | Phase::Settling | Phase::Final => {}
         }
@@ -365,6 +365,9 @@ impl Lifecycle {
             self.killed = true;
             self.uncertain_at = Some(now.plus_ms(self.policy.confirm_ms));
             effects.push(Effect::Kill);
+            if self.signalled_at.is_some_and(|at| at < now) {
+                self.warnings.push("not all of it ended within its grace: what was left was killed".to_owned());
+            }
         } else if self.inspect_until.is_none() && due(self.uncertain_at) {
             self.inspect_until = Some(now.plus_ms(INSPECT_MS));
             effects.push(Effect::Inspect);
@@ -441,9 +444,9 @@ impl Lifecycle {
     }
 
     /// Sends the stop signal, once.
-    fn send_signal(&mut self, effects: &mut Vec<Effect>) {
-        if !self.signalled && !self.killed {
-            self.signalled = true;
+    fn send_signal(&mut self, now: Moment, effects: &mut Vec<Effect>) {
+        if self.signalled_at.is_none() && !self.killed {
+            self.signalled_at = Some(now);
             effects.push(Effect::Signal(self.policy.signal));
         }
     }

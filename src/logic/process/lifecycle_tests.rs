@@ -303,3 +303,14 @@ fn of_many_survivors_some_are_named_and_all_are_counted() {
     assert_eq!(life.survivors().len(), SURVIVORS_MAX);
     assert_eq!(life.warnings(), ["21 survivors, of which 20 are named"]);
 }
+
+#[test]
+fn a_grace_that_was_not_enough_is_told_and_one_that_nobody_had_is_not() {
+    let stop = |grace_ms, kill_at| {
+        let end = Input::End(Reason::StopRequested, grace_ms);
+        life(None, &[(0, Input::Launched), (10, end), (kill_at, Input::Tick)]).0
+    };
+    assert_eq!(stop(300, 309).warnings(), [""; 0]);
+    assert_eq!(stop(300, 310).warnings(), ["not all of it ended within its grace: what was left was killed"]);
+    assert_eq!(stop(0, 10).warnings(), [""; 0]);
+}

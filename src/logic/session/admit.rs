@@ -48,7 +48,7 @@ impl SessionCore {
     /// Decides about a start.
     ///
     /// # Errors
-    /// `conflict` for a label or start id that is taken, `limit_reached` at the session's limit, `shutting_down`,
+    /// `conflict` for a label or start id that is taken, `limit_reached` at the session's limits, `shutting_down`,
     /// `unavailable` while the session is being deleted.
     pub fn admit(&mut self, now: Moment, ask: &Ask) -> Result<Admitted, Error> {
         self.refuse_if_ending()?;
@@ -64,6 +64,7 @@ impl SessionCore {
                 OnConflict::Refuse => return Err(label_taken(now, holder)),
             }
         }
+        self.check_agents([&agent])?;
         self.check_live(now, &agent)?;
         self.insert(now, ask, agent, None);
         Ok(Admitted::New)
@@ -87,6 +88,7 @@ impl SessionCore {
     pub fn again(&mut self, now: Moment, ask: &Ask, old: &ProcessId) -> Result<(), Error> {
         self.refuse_if_ending()?;
         let agent = self.records.get(old).map_or_else(|| owner(&ask.origin.caller), |record| record.agent.clone());
+        self.check_agents([&agent])?;
         self.check_live(now, &agent)?;
         self.insert(now, ask, agent, Some(old.clone()));
         Ok(())

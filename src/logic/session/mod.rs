@@ -17,6 +17,7 @@ use std::time::SystemTime;
 
 use crate::logic::gauge::Gauge;
 use crate::logic::process::Summary;
+use crate::protocol::bounds::AGENTS_MAX;
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{AgentName, Label, ProcessId, RequestName, SessionName};
 use crate::protocol::settings::SessionSettings;
@@ -191,6 +192,7 @@ impl SessionCore {
         for (agent, sees) in agents {
             self.check_agent(agent, *sees)?;
         }
+        self.check_agents(agents.keys())?;
         self.agents.extend(agents.iter().map(|(agent, sees)| (agent.clone(), *sees)));
         Ok(())
     }
@@ -198,11 +200,12 @@ impl SessionCore {
     /// Opens an agent; one that is open stays as it is.
     ///
     /// # Errors
-    /// `conflict` where it is open and sees something else.
+    /// `conflict` where it is open and sees something else; `limit_reached` where [`AGENTS_MAX`] are open.
     pub fn open_agent(&mut self, agent: &AgentName, sees: Option<Sees>) -> Result<Sees, Error> {
         if let Some(asked) = sees {
             self.check_agent(agent, asked)?;
         }
+        self.check_agents([agent])?;
         Ok(*self.agents.entry(agent.clone()).or_insert(sees.unwrap_or_default()))
     }
 
@@ -218,20 +221,40 @@ impl SessionCore {
         }
     }
 
+    /// Refuses agents for which there is no room. Those that are open need none.
+    fn check_agents<'a>(&self, agents: impl IntoIterator<Item = &'a AgentName>) -> Result<(), Error> {
+        let new = agents.into_iter().filter(|agent| !self.agents.contains_key(*agent)).count();
+        if self.agents.len() + new <= AGENTS_MAX {
+            return Ok(());
+        }
+        let open = self.agents.len();
+        Err(Error::new(
+            Code::LimitReached,
+            format!("session {} may have {AGENTS_MAX} agents and has {open}: close one first", self.name),
+        )
+        .with("limit", "agents")
+        .with("value", AGENTS_MAX)
+        .with("session", &self.name))
+    }
+
     /// Closes an agent. Its processes are the caller's business.
     pub fn close_agent(&mut self, agent: &AgentName) {
         self.agents.remove(agent);
     }
 
-    /// Gives a process to another agent.
-    pub fn transfer(&mut self, id: &ProcessId, to: &AgentName) {
-        self.agents.entry(to.clone()).or_default();
+    /// Gives a process to another agent, which is opened with it.
+    ///
+    /// # Errors
+    /// As for [`SessionCore::open_agent`].
+    pub fn transfer(&mut self, id: &ProcessId, to: &AgentName) -> Result<(), Error> {
+        self.open_agent(to, None)?;
         if let Some(record) = self.records.get_mut(id) {
             record.agent = to.clone();
             if let Some(status) = &mut record.orphaned {
                 status.agent = to.clone();
             }
         }
+        Ok(())
     }
 
     /// Gives a process another label; the rules of [`SessionCore::check_label`] have been asked.

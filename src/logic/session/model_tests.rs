@@ -291,7 +291,7 @@ impl Both {
     fn transfer(&mut self, choices: &mut Choices) {
         let Some(bits) = self.one(choices, |process| !process.hidden) else { return };
         let to = choices.of(3);
-        self.real.transfer(&id(bits), &name_of(to));
+        self.real.transfer(&id(bits), &name_of(to)).expect("room for an agent");
         let _ = self.naive.open_agent(to, None);
         self.naive.get_mut(bits).agent = to;
     }

@@ -95,5 +95,6 @@ pub fn lost_page(status: &Status) -> Page {
         eof: true,
         chunks: Vec::new(),
         max_bytes: None,
+        wait_ms: None,
     }
 }

@@ -321,7 +321,7 @@ fn a_label_of_several_agents_live_processes_is_ambiguous_to_who_sees_them_all() 
 fn a_transferred_process_is_its_new_agents() {
     let mut core = session(9, 9);
     start(&mut core, 1, by("a"), "web");
-    core.transfer(&id(1), &agent("b"));
+    core.transfer(&id(1), &agent("b")).expect("room for an agent");
     check(found(&core, &by("a"), "web"), Code::UnknownProcess);
     assert_eq!(found(&core, &by("b"), "web"), Ok(id(1)));
     assert_eq!((core.of_agent(&agent("a")), core.of_agent(&agent("b"))), (vec![], vec![id(1)]));
@@ -337,4 +337,18 @@ fn a_process_that_was_removed_while_live_is_unknown_to_everybody() {
         check(found(&core, &OPERATOR, text), Code::UnknownProcess);
     }
     assert_eq!((core.places_held(), core.live()), (1, vec![id(1)]), "its place is kept, and it is waited for");
+}
+
+#[test]
+fn a_session_has_room_for_so_many_agents_and_no_more() {
+    let mut core = session(9, 9);
+    for number in core.info().agents.len()..AGENTS_MAX {
+        core.open_agent(&agent(&format!("a{number}")), None).expect("room");
+    }
+    core.admit(at(1), &ask(1, OPERATOR, labelled(""))).expect_err("`main` has no room");
+    let error = check(core.open_agent(&agent("late"), None).map(|_| Admitted::New), Code::LimitReached);
+    assert_eq!(error.details["limit"], "agents");
+    core.close_agent(&agent("a7"));
+    core.open_agent(&agent("late"), None).expect("there is room again");
+    core.open_agent(&agent("late"), None).expect("it is open");
 }

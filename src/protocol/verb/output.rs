@@ -5,11 +5,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::bounds::DURATION_MS_MAX;
-use crate::protocol::error::Error;
+use crate::protocol::bounds::{DURATION_MS_MAX, PAGE_BYTES_MAX, clamp};
 use crate::protocol::id::Handle;
 use crate::protocol::output::{Cursor, Encoding, Stream};
-use crate::protocol::spec::check_ms;
 
 /// Which part, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +18,8 @@ pub struct ReadOutput {
     /// Position to read from; absent = the oldest retained byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
-    /// Most raw bytes in the page; absent = `output.page_bytes`; more than 1 MiB is taken as that.
+    /// Most raw bytes in the page; absent = `output.page_bytes`; 0 is taken as 1, more than 1 MiB as
+    /// that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
     /// Only this stream; the cursor still passes all bytes.
@@ -30,7 +29,7 @@ pub struct ReadOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
     /// With nothing to read at `cursor` (of `stream`, where one is chosen), waits so many milliseconds for a byte or the
-    /// end.
+    /// end; more than a year is taken as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -48,14 +47,8 @@ impl ReadOutput {
         }
     }
 
-    /// Refuses a size of 0 and an endless wait.
-    ///
-    /// # Errors
-    /// `invalid_argument` names the field.
-    pub fn check(&self) -> Result<(), Error> {
-        if self.max_bytes == Some(0) {
-            return Err(Error::invalid("max_bytes", 0, "at least 1"));
-        }
-        check_ms("wait_ms", self.wait_ms, DURATION_MS_MAX)
+    /// Takes size and wait into their ranges. Gives what is used of each, where that is not what was asked for.
+    pub(crate) fn clamp(&mut self) -> (Option<u64>, Option<u64>) {
+        (clamp(&mut self.max_bytes, 1..=PAGE_BYTES_MAX), clamp(&mut self.wait_ms, 0..=DURATION_MS_MAX))
     }
 }

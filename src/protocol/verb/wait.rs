@@ -3,11 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::bounds::{DURATION_MS_MAX, WAIT_PROCESSES_MAX};
+use crate::protocol::bounds::{DURATION_MS_MAX, WAIT_PROCESSES_MAX, clamp};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::Handle;
 use crate::protocol::output::Excerpt;
-use crate::protocol::spec::check_ms;
 use crate::protocol::state::{Cleanup, Exit, State};
 use crate::protocol::status::Row;
 
@@ -45,7 +44,7 @@ pub struct Wait {
     pub mode: Option<WaitMode>,
     /// What to wait for.
     pub until: Condition,
-    /// Most milliseconds to wait; absent = unbounded; 0 = look once.
+    /// Most milliseconds to wait; absent = unbounded; 0 = look once; more than a year is taken as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -95,6 +94,9 @@ pub struct WaitAnswer {
     /// With `mode: all`: every process, in the order asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Row>,
+    /// The longest wait used, where the one asked for was out of range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
 }
 
 impl Wait {
@@ -133,12 +135,8 @@ impl Wait {
         }
     }
 
-    /// Refuses what cannot be waited for.
-    ///
-    /// # Errors
-    /// As [`Wait::handles`], and `invalid_argument` for `wait_ms`.
-    pub fn check(&self) -> Result<(), Error> {
-        self.handles()?;
-        check_ms("wait_ms", self.wait_ms, DURATION_MS_MAX)
+    /// Takes the wait into its range. Gives what is used, where that is not what was asked for.
+    pub(crate) fn clamp(&mut self) -> Option<u64> {
+        clamp(&mut self.wait_ms, 0..=DURATION_MS_MAX)
     }
 }

@@ -107,7 +107,7 @@ impl Door<'_> {
         let whole = read.stream.is_none();
         let asked = read.max_bytes;
         let most = page_bytes_max(self.host.settings());
-        read.max_bytes = Some(asked.unwrap_or(most).min(most));
+        read.max_bytes = Some(asked.unwrap_or(most).clamp(1, most));
         let asked_ms = self.bound_wait(&mut read.wait_ms);
         let mut page = self.newest_or_from(&read).await?;
         // Text in JSON, and chunks with their names, take more room than their bytes. A page that is cut short goes

@@ -140,6 +140,7 @@ mod tests {
         });
         Page {
             max_bytes: None,
+            wait_ms: None,
             process_id: ProcessId::from_bits(0),
             state: State::Running,
             start,

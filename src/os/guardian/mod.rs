@@ -1,0 +1,94 @@
+//! Broker, guardian and waiting root: the processes beside a host that own its trees and outlive it until those are gone.
+//!
+//! ```text
+//! host ──socket── broker   its second thread forks ──► guardian ──forks──► root, waiting
+//!   └───────────────────── lifeline ───────────────────┘                      │
+//!   └───────────────────── launch socket ─────────────────────────────────────┘
+//! ```
+//!
+//! No runtime, no logs, no configuration: what they know is told them in messages (see `frame`), what they do is what the
+//! kernel and the host say. Invariant: everything but standard input, output and error (which are `/dev/null`) and the
+//! sockets named here is closed.
+
+mod broker;
+mod children;
+mod ending;
+mod keeper;
+mod root;
+mod spare;
+mod sys;
+
+use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The name a broker is started under: that, with the host's greeting on [`SOCKET`], makes this program one.
+pub(super) const MARK: &str = "procession-broker";
+/// Where a broker finds its host.
+pub(super) const SOCKET: RawFd = 3;
+
+/// Whether this program's own image becomes a broker when it is asked to.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Why a broker could not begin.
+#[derive(Debug)]
+enum Fault {
+    System(std::io::Error),
+    Language,
+    HostGone,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::System(error) => error.fmt(f),
+            Fault::Language => f.write_str("the host speaks another version"),
+            Fault::HostGone => f.write_str("the host is gone"),
+        }
+    }
+}
+
+/// Becomes a broker if this program was started as one, and then never returns. Otherwise remembers that its own image
+/// can serve as one.
+pub fn run_if_asked() {
+    if std::env::args_os().next().is_some_and(|name| name == MARK) {
+        let code = if serve().is_ok() { 0 } else { 1 };
+        sys::leave(code);
+    }
+    READY.store(true, Ordering::Relaxed);
+}
+
+/// What `/proc/N/stat` says of an exec since the fork: `Some(true)` = none.
+pub(super) fn is_unexecuted(stat: &[u8]) -> Option<bool> {
+    children::Stat::parse(stat).map(|stat| stat.is_unexecuted())
+}
+
+/// Whether [`run_if_asked`] was called.
+pub fn is_ready() -> bool {
+    READY.load(Ordering::Relaxed)
+}
+
+/// The whole of the program `procession-guardian`.
+#[expect(clippy::print_stderr, reason = "a program of its own, started by hand")]
+pub fn main() -> ExitCode {
+    if std::env::args_os().next().is_none_or(|name| name != MARK) {
+        eprintln!("procession-guardian is started by a host of procession, and does nothing by itself");
+        return ExitCode::from(64);
+    }
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve() -> Result<(), Fault> {
+    // SAFETY: a plain call that looks whether the number is open.
+    if unsafe { libc::fcntl(SOCKET, libc::F_GETFD) } < 0 {
+        return Err(Fault::HostGone);
+    }
+    // SAFETY: open, as was just seen, and by the mark this program's own.
+    let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|error| Fault::System(error.into()))?;
+    broker::run(socket)
+}

@@ -1,0 +1,57 @@
+//! A spare: a guardian and its root-to-be, forked ahead of the start that will use them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libc::pid_t;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::keeper::Keeper;
+use super::{root, sys};
+use crate::os::frame::Message;
+use crate::os::packet;
+
+/// Makes one and sends the host its two ends: the launch socket, then the guardian's. Gives the guardian's number.
+///
+/// # Errors
+/// The system's; then nothing of it is left, and the host was sent nothing.
+pub(super) fn make(broker: &OwnedFd, host: Option<&OwnedFd>) -> io::Result<pid_t> {
+    let (launch, root_end) = pair()?;
+    let (control, guardian_end) = pair()?;
+    let guardian = match sys::fork()? {
+        0 => keep(guardian_end, root_end, host),
+        guardian => guardian,
+    };
+    drop((root_end, guardian_end));
+    // Where this fails the ends close, the root ends with them, and the guardian after it.
+    packet::send(broker, &Message::Spare.encode(), &[launch.as_fd(), control.as_fd()])?;
+    Ok(guardian)
+}
+
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = SocketType::SEQPACKET;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// The guardian's whole life, in the copy.
+fn keep(control: OwnedFd, launch: OwnedFd, host: Option<&OwnedFd>) -> ! {
+    let host_number = host.map(AsRawFd::as_raw_fd);
+    let numbers: Vec<i32> =
+        [Some(control.as_raw_fd()), Some(launch.as_raw_fd()), host_number].into_iter().flatten().collect();
+    sys::close_all_but(&numbers);
+    sys::name(c"procession-guard");
+    sys::adopt_orphans();
+    let own = sys::own();
+    let root = match sys::fork() {
+        Ok(0) => root::wait(&launch, own),
+        Ok(root) => root,
+        Err(_) => sys::leave(1),
+    };
+    drop(launch);
+    let host = host.and_then(|host| host.try_clone().ok());
+    match sys::only_children() {
+        Ok(signals) => Keeper::new(control, host, signals, root).run(),
+        Err(_) => sys::leave(1),
+    }
+    sys::leave(0)
+}
