@@ -16,8 +16,14 @@ async fn converse(agent: Agent, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
+fn main() -> Result<(), Error> {
+    // Before there is any thread, so not within `#[tokio::main]`.
+    procession::init();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let host = Host::builder().start().await?;
     let names = ["ada", "grace", "linus"];
     let agent = |name: &str| Ok::<_, Error>(host.session(name.parse()?).agent("main".parse()?));
