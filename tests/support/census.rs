@@ -39,11 +39,7 @@ impl Census {
 
     /// Live processes that carry the mark.
     pub fn marked(&self) -> Vec<i32> {
-        let carries = |pid: &i32| {
-            std::fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == self.mark.as_bytes()))
-        };
-        processes().filter(|pid| alive(*pid)).filter(carries).collect()
+        carrying(&self.mark)
     }
 
     fn left(&self) -> Vec<String> {
@@ -79,6 +75,15 @@ impl Drop for Census {
 pub fn processes() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Live processes with this `NAME=value` in their environment.
+pub fn carrying(entry: &str) -> Vec<i32> {
+    let carries = |pid: &i32| {
+        std::fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|found| found == entry.as_bytes()))
+    };
+    processes().filter(|pid| alive(*pid)).filter(carries).collect()
 }
 
 /// Whether a process is more than a zombie.

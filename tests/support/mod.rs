@@ -10,6 +10,8 @@ pub mod census;
 #[cfg(feature = "cli")]
 pub mod door;
 pub mod pause;
+#[cfg(target_os = "linux")]
+pub mod probe;
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
