@@ -19,6 +19,9 @@ use crate::protocol::settings::{BrokerSettings, HostLimits, SessionSettings};
 use crate::protocol::verb::agent::Sees;
 use crate::protocol::verb::host::Shutdown;
 
+/// The grace of a process whose host died before it could say, where no default profile has one: the default of the key.
+const GRACE_MS: u64 = 5000;
+
 /// What a host begins with.
 pub struct Beginning {
     /// Its limits.
@@ -48,7 +51,8 @@ impl Link {
     /// # Errors
     /// `internal` where no actor could be made.
     pub async fn start(with: Beginning) -> Result<Self, Error> {
-        let wanted = os::Wanted { image: with.broker.path, spares: with.broker.spares as usize };
+        let grace_ms = with.auto_open.as_ref().map_or(GRACE_MS, |(profile, _)| profile.stop.grace_ms);
+        let wanted = os::Wanted { image: with.broker.path, spares: with.broker.spares as usize, grace_ms };
         let launcher = tokio::task::spawn_blocking(move || os::launcher(&wanted))
             .await
             .map_err(|error| Error::internal(format!("no launcher could be made for the host: {error}")))?;

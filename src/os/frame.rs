@@ -80,6 +80,8 @@ pub enum Message {
     Spares {
         /// How many.
         count: u32,
+        /// The grace of their guardians until they are told another, in milliseconds.
+        grace_ms: u64,
     },
     /// Broker to host: a spare; beside it the host's ends of its launch socket and of its guardian's.
     Spare,
@@ -163,7 +165,7 @@ impl Message {
         let mut out = Writer(Vec::with_capacity(64));
         match self {
             Message::Hello { version } => out.kind(1).u32(*version),
-            Message::Spares { count } => out.kind(2).u32(*count),
+            Message::Spares { count, grace_ms } => out.kind(2).u32(*count).u64(*grace_ms),
             Message::Spare => out.kind(3),
             Message::NoSpare { errno } => out.kind(4).i32(*errno),
             Message::Orphans { guardian, ends } => {
@@ -206,7 +208,7 @@ impl Message {
         let mut from = Reader(bytes);
         let message = match from.u8()? {
             1 => Message::Hello { version: from.u32()? },
-            2 => Message::Spares { count: from.u32()? },
+            2 => Message::Spares { count: from.u32()?, grace_ms: from.u64()? },
             3 => Message::Spare,
             4 => Message::NoSpare { errno: from.i32()? },
             5 => {
@@ -396,7 +398,7 @@ mod tests {
         });
         prop_oneof![
             any::<u32>().prop_map(|version| Message::Hello { version }),
-            any::<u32>().prop_map(|count| Message::Spares { count }),
+            any::<(u32, u64)>().prop_map(|(count, grace_ms)| Message::Spares { count, grace_ms }),
             Just(Message::Spare),
             any::<i32>().prop_map(|errno| Message::NoSpare { errno }),
             (any::<i32>(), proptest::collection::vec((any::<i32>(), end()), 0..4))

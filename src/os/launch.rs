@@ -11,6 +11,7 @@
 
 use std::ffi::CString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::protocol::state::{Containment, Exit, Proof, Signal, Survivor};
 
@@ -99,4 +100,7 @@ pub trait Tree: Send {
     fn kill(&self);
     /// Asks for `Survivors` or `Gone`.
     fn inspect(&self);
+    /// Has the tree ended this long from now, and a second more, without anybody here: for an owner that this program
+    /// cannot hold up. `None` = never. Nothing happens where this program itself is the owner.
+    fn limit(&self, _left: Option<Duration>) {}
 }

@@ -60,6 +60,8 @@ pub struct Wanted {
     pub image: Option<std::path::PathBuf>,
     /// Spares that are usually kept.
     pub spares: usize,
+    /// What a process gets between the stop signal and KILL where its host died before it could say, in milliseconds.
+    pub grace_ms: u64,
 }
 
 /// What launches on this system, on the current tokio runtime: guardians where there is a broker, else this program
@@ -68,7 +70,7 @@ pub struct Wanted {
 pub fn launcher(wanted: &Wanted) -> std::sync::Arc<dyn launch::Launcher> {
     let runtime = tokio::runtime::Handle::current();
     let why = match subtree::find_image(wanted.image.as_deref()) {
-        Ok(image) => match subtree::Subtree::start(runtime.clone(), image.clone(), wanted.spares) {
+        Ok(image) => match subtree::Subtree::start(runtime.clone(), image.clone(), wanted.spares, wanted.grace_ms) {
             Ok(subtree) => return std::sync::Arc::new(subtree),
             Err(error) => format!("the broker {} could not be started: {error}", image.display()),
         },

@@ -94,6 +94,8 @@ pub struct ProcessState {
     ports: HashMap<CallId, Waiting>,
     next_call: CallId,
     timer: Option<(Moment, JoinHandle<()>)>,
+    /// The deadline that the tree's owner knows.
+    limited: Option<Moment>,
 }
 
 impl Actor for ProcessActor {
@@ -115,6 +117,7 @@ impl Actor for ProcessActor {
             ports: HashMap::new(),
             next_call: 0,
             timer: None,
+            limited: None,
         })
     }
 
@@ -159,6 +162,7 @@ impl Actor for ProcessActor {
             #[cfg(test)]
             ProcessMsg::Panic => panic!("asked to"),
         }
+        state.limit(now);
         state.arm(&myself);
         Ok(())
     }
@@ -225,6 +229,15 @@ impl ProcessState {
             }
             drop(permit);
         });
+    }
+
+    /// Tells the tree's owner a deadline that it does not know, so that it holds without us too.
+    fn limit(&mut self, now: Moment) {
+        let deadline = self.core.deadline();
+        if let Some(tree) = self.tree.as_ref().filter(|_| deadline != self.limited) {
+            self.limited = deadline;
+            tree.limit(deadline.map(|at| at.since_start().saturating_sub(now.since_start())));
+        }
     }
 
     /// Keeps one timer for whatever is due next. One that fires early is harmless; it is set anew.

@@ -208,6 +208,11 @@ impl ProcessCore {
         self.retained().end
     }
 
+    /// When it is ended for lasting too long.
+    pub fn deadline(&self) -> Option<Moment> {
+        self.life.deadline()
+    }
+
     /// When it wants to be ticked next, at the latest.
     pub fn next_tick(&self) -> Option<Moment> {
         let parked = self.parked.iter().filter_map(Parked::until).min();

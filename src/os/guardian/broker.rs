@@ -42,7 +42,8 @@ struct Broker {
     shared: Arc<Shared>,
     signals: OwnedFd,
     children: Children,
-    forker: Option<Sender<u32>>,
+    /// How many spares, and the grace of their guardians.
+    forker: Sender<(u32, u64)>,
     made: Receiver<pid_t>,
     guardians: HashSet<pid_t>,
     /// Guardians that died before their tree, whose orphans are not proven gone yet.
@@ -76,7 +77,7 @@ pub(super) fn run(socket: OwnedFd) -> Result<(), Fault> {
         shared,
         signals,
         children: Children::open_of_thread(),
-        forker: Some(forker),
+        forker,
         made,
         guardians: HashSet::new(),
         fallen: Vec::new(),
@@ -100,10 +101,10 @@ fn greet(socket: &OwnedFd) -> Result<(), Fault> {
 }
 
 /// The second thread: makes as many spares as it is asked for.
-fn fork(shared: &Shared, asked: &Receiver<u32>, made: &Sender<pid_t>) {
-    while let Ok(count) = asked.recv() {
+fn fork(shared: &Shared, asked: &Receiver<(u32, u64)>, made: &Sender<pid_t>) {
+    while let Ok((count, grace_ms)) = asked.recv() {
         for _ in 0..count {
-            match spare::make(&shared.socket, shared.host.as_ref()) {
+            match spare::make(&shared.socket, shared.host.as_ref(), grace_ms) {
                 Ok(guardian) => {
                     let _ = made.send(guardian);
                 }
@@ -195,9 +196,9 @@ impl Broker {
 
     fn obey(&mut self, message: Option<Message>) {
         match message {
-            Some(Message::Spares { count }) => {
+            Some(Message::Spares { count, grace_ms }) => {
                 // A forker that is gone shows in the spares that do not come.
-                self.forker.as_ref().map(|forker| forker.send(count));
+                let _ = self.forker.send((count, grace_ms));
             }
             Some(Message::Silent { guardian }) => {
                 self.guardians.extend(self.made.try_iter());
@@ -211,9 +212,9 @@ impl Broker {
         }
     }
 
-    /// Guardians see the same and end their trees; orphans go on being ended here.
+    /// Guardians see the same and end their trees; orphans go on being ended here. The second thread stays: were it to
+    /// end, its children, the guardians, would become this thread's, and be taken for orphans.
     fn lose_host(&mut self) {
         self.host_gone = true;
-        self.forker = None;
     }
 }

@@ -57,8 +57,8 @@ fn signal_member(member: &Member, signal: c_int) {
 }
 
 impl Killing {
-    /// One round. `root` = the root, as long as it is not reaped. Gives whether somebody new was found, so that the
-    /// next round is worth it at once.
+    /// One round. `root` = the root, as long as it is not reaped. Gives whether somebody new was found or somebody was
+    /// reaped, so that the next look is worth it at once: who was reaped here may have been the last.
     pub(super) fn round(&mut self, children: &Children, root: Option<pid_t>) -> bool {
         if let Some(root) = root.filter(|_| !self.group_killed) {
             // Atomic against forks, and sure of its target: the root is not reaped, so the number is its own.
@@ -95,6 +95,6 @@ impl Killing {
             // Who was killed by number and has been reaped since may have given it to a new one.
             self.killed.retain(|pid| sys::look(*pid) == Waited::Alive);
         }
-        news
+        news || reaped > 0
     }
 }

@@ -20,8 +20,6 @@ use super::sys::{self, Waited};
 use crate::os::frame::{End, Left, Message, NAMED_MAX};
 use crate::os::packet::{self, Received};
 
-/// The grace until the host has told its own.
-const GRACE_MS: u64 = 5000;
 /// How long after the deadline a host is given to act on it itself.
 const DEADLINE_SLACK_MS: u64 = 1000;
 /// The longest time without looking whether an unkillable member has ended: its end is told by no event where it is not
@@ -62,8 +60,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Takes over `root`, a child of the calling process.
-    pub(super) fn new(control: OwnedFd, host: Option<OwnedFd>, signals: OwnedFd, root: pid_t) -> Self {
+    /// Takes over `root`, a child of the calling process. `grace_ms` holds until the host tells its own.
+    pub(super) fn new(control: OwnedFd, host: Option<OwnedFd>, signals: OwnedFd, root: pid_t, grace_ms: u64) -> Self {
         Keeper {
             control: Some(control),
             host,
@@ -73,7 +71,7 @@ impl Keeper {
             root_stat: std::fs::File::open(format!("/proc/{root}/stat")).ok(),
             root_end: None,
             root_reaped: false,
-            policy: Policy { signal: libc::SIGTERM, grace_ms: GRACE_MS, deadline_ms: 0 },
+            policy: Policy { signal: libc::SIGTERM, grace_ms, deadline_ms: 0 },
             kill_at: None,
             killing: None,
             root_untold: false,
@@ -182,7 +180,7 @@ impl Keeper {
 
     /// Without the host, or past the deadline.
     fn act_alone(&mut self, now: u64) {
-        let late = self.policy.deadline_ms > 0 && now >= self.policy.deadline_ms + DEADLINE_SLACK_MS;
+        let late = self.policy.deadline_ms > 0 && now >= self.policy.deadline_ms.saturating_add(DEADLINE_SLACK_MS);
         if (self.control.is_none() || late) && self.kill_at.is_none() && self.killing.is_none() {
             self.kill_at = Some(now + self.policy.grace_ms);
             self.signal(self.policy.signal);
@@ -208,7 +206,7 @@ impl Keeper {
     fn next_ms(&self, now: u64) -> Option<u64> {
         let kill = self.kill_at.filter(|_| self.killing.is_none());
         let deadline = Some(self.policy.deadline_ms).filter(|at| *at > 0 && self.kill_at.is_none());
-        let deadline = deadline.filter(|_| self.killing.is_none()).map(|at| at + DEADLINE_SLACK_MS);
+        let deadline = deadline.filter(|_| self.killing.is_none()).map(|at| at.saturating_add(DEADLINE_SLACK_MS));
         let again = self.killing.as_ref().map(|_| now + LOOK_AGAIN_MS);
         [kill, deadline, again].into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }

@@ -18,6 +18,8 @@ mod root;
 mod spare;
 mod sys;
 
+pub(super) use sys::now_ms;
+
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;

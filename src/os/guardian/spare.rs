@@ -15,11 +15,11 @@ use crate::os::packet;
 ///
 /// # Errors
 /// The system's; then nothing of it is left, and the host was sent nothing.
-pub(super) fn make(broker: &OwnedFd, host: Option<&OwnedFd>) -> io::Result<pid_t> {
+pub(super) fn make(broker: &OwnedFd, host: Option<&OwnedFd>, grace_ms: u64) -> io::Result<pid_t> {
     let (launch, root_end) = pair()?;
     let (control, guardian_end) = pair()?;
     let guardian = match sys::fork()? {
-        0 => keep(guardian_end, root_end, host),
+        0 => keep(guardian_end, root_end, host, grace_ms),
         guardian => guardian,
     };
     drop((root_end, guardian_end));
@@ -34,7 +34,7 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// The guardian's whole life, in the copy.
-fn keep(control: OwnedFd, launch: OwnedFd, host: Option<&OwnedFd>) -> ! {
+fn keep(control: OwnedFd, launch: OwnedFd, host: Option<&OwnedFd>, grace_ms: u64) -> ! {
     let host_number = host.map(AsRawFd::as_raw_fd);
     let numbers: Vec<i32> =
         [Some(control.as_raw_fd()), Some(launch.as_raw_fd()), host_number].into_iter().flatten().collect();
@@ -50,7 +50,7 @@ fn keep(control: OwnedFd, launch: OwnedFd, host: Option<&OwnedFd>) -> ! {
     drop(launch);
     let host = host.and_then(|host| host.try_clone().ok());
     match sys::only_children() {
-        Ok(signals) => Keeper::new(control, host, signals, root).run(),
+        Ok(signals) => Keeper::new(control, host, signals, root, grace_ms).run(),
         Err(_) => sys::leave(1),
     }
     sys::leave(0)

@@ -120,7 +120,7 @@ pub(super) fn signal_process(process: &OwnedFd, signal: c_int) -> bool {
 }
 
 /// Milliseconds of CLOCK_MONOTONIC, which stands still while the machine is suspended.
-pub(super) fn now_ms() -> u64 {
+pub(in crate::os) fn now_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64) * 1000 + (now.tv_nsec as u64) / 1_000_000
 }

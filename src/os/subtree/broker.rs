@@ -75,6 +75,7 @@ pub(super) struct Broker {
     socket: Arc<OwnedFd>,
     runtime: Handle,
     usual: usize,
+    grace_ms: u64,
     pool: Mutex<Pool>,
     ended: Mutex<mpsc::Receiver<()>>,
 }
@@ -95,10 +96,10 @@ struct Pool {
 }
 
 impl Broker {
-    /// Starts `image` as a broker that keeps `usual` spares. Blocks until it has greeted.
+    /// Starts `image` as a broker that keeps `usual` spares, whose guardians give `grace_ms` until they are told. Blocks until it has greeted.
     ///
     /// Errors: the system's, `InvalidData` where it speaks another version.
-    pub(super) fn start(image: &Path, usual: usize, runtime: &Handle) -> io::Result<Arc<Broker>> {
+    pub(super) fn start(image: &Path, usual: usize, grace_ms: u64, runtime: &Handle) -> io::Result<Arc<Broker>> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ours = descriptors::above_standard(ours)?;
@@ -117,6 +118,7 @@ impl Broker {
             socket,
             runtime: runtime.clone(),
             usual: target,
+            grace_ms,
             pool: Mutex::new(Pool { target, ..Pool::default() }),
             ended: Mutex::new(ended),
         });
@@ -195,7 +197,7 @@ impl Broker {
         }
         self.pool().asked += count;
         let count = count as u32;
-        if packet::send(&self.socket, &Message::Spares { count }.encode(), &[]).is_err() {
+        if packet::send(&self.socket, &Message::Spares { count, grace_ms: self.grace_ms }.encode(), &[]).is_err() {
             // It does not read: nothing will come. Its end, if it ends, tells those who wait.
             self.pool().asked -= count as usize;
         }

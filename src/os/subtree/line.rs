@@ -24,6 +24,18 @@ pub(super) struct Line {
 struct State {
     stage: Stage,
     killing: bool,
+    policy: Policy,
+    /// Whether the guardian was told it.
+    told: bool,
+}
+
+/// What the guardian is to do without us.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub(super) signal: i32,
+    pub(super) grace_ms: u64,
+    /// In milliseconds of CLOCK_MONOTONIC; 0 = none.
+    pub(super) deadline_ms: u64,
 }
 
 enum Stage {
@@ -35,8 +47,8 @@ enum Stage {
 }
 
 impl Line {
-    pub(super) fn new(facts: FactSink) -> Self {
-        let state = State { stage: Stage::Preparing, killing: false };
+    pub(super) fn new(facts: FactSink, policy: Policy) -> Self {
+        let state = State { stage: Stage::Preparing, killing: false, policy, told: false };
         Line { facts, state: Mutex::new(state), bell: Notify::new() }
     }
 
@@ -94,6 +106,30 @@ impl Line {
         let Stage::Sent(control) = &self.state().stage else { return true };
         let sent = packet::send(control, &message.encode(), &[]);
         !sent.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    /// Tells the guardian what it is to do without us: once the program runs, so that a launch is not slowed.
+    pub(super) fn tell_policy(&self) {
+        let policy = {
+            let mut state = self.state();
+            state.told = true;
+            state.policy
+        };
+        let Policy { signal, grace_ms, deadline_ms } = policy;
+        // Whether it reads is seen when it matters: at a kill.
+        self.say(&Message::Policy { signal, grace_ms, deadline_ms });
+    }
+
+    /// Sets the deadline. The guardian hears of it now, or with the rest.
+    pub(super) fn limit(&self, deadline_ms: u64) {
+        let told = {
+            let mut state = self.state();
+            state.policy.deadline_ms = deadline_ms;
+            state.told
+        };
+        if told {
+            self.tell_policy();
+        }
     }
 
     /// Gives the launch up, or kills what came of it.

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use tokio::runtime::Handle;
@@ -26,7 +27,7 @@ use super::spawn;
 use super::{descriptors, guardian};
 use crate::protocol::state::{Containment, ContainmentKind, Signal};
 use broker::{Broker, Gone, NoSpare, Spare};
-use line::Line;
+use line::{Line, Policy};
 use watch::{Launching, Origin, Watch};
 
 /// The name of the program that serves as the broker where no other is named.
@@ -63,18 +64,20 @@ struct Inner {
     runtime: Handle,
     image: PathBuf,
     spares: usize,
+    grace_ms: u64,
     umask: u32,
     broker: Mutex<Arc<Broker>>,
 }
 
 impl Subtree {
-    /// Starts `image` as the broker, on `runtime`, which needs I/O and time enabled. Blocks until it has greeted.
+    /// Starts `image` as the broker, on `runtime`, which needs I/O and time enabled. Blocks until it has greeted. Where
+    /// the host dies before a guardian was told the grace of its process, that is `grace_ms`.
     ///
     /// # Errors
     /// The system's, and `InvalidData` or `UnexpectedEof` where the image is no broker of this version.
-    pub fn start(runtime: Handle, image: PathBuf, spares: usize) -> io::Result<Self> {
-        let broker = Mutex::new(Broker::start(&image, spares, &runtime)?);
-        let inner = Inner { runtime, image, spares, umask: own_umask(), broker };
+    pub fn start(runtime: Handle, image: PathBuf, spares: usize, grace_ms: u64) -> io::Result<Self> {
+        let broker = Mutex::new(Broker::start(&image, spares, grace_ms, &runtime)?);
+        let inner = Inner { runtime, image, spares, grace_ms, umask: own_umask(), broker };
         Ok(Subtree { inner: Arc::new(inner) })
     }
 }
@@ -84,7 +87,7 @@ impl Inner {
     fn broker(&self) -> io::Result<Arc<Broker>> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         if broker.gone() == Some(Gone::Ended) {
-            *broker = Broker::start(&self.image, self.spares, &self.runtime)?;
+            *broker = Broker::start(&self.image, self.spares, self.grace_ms, &self.runtime)?;
         }
         Ok(Arc::clone(&broker))
     }
@@ -96,7 +99,9 @@ impl Launcher for Subtree {
     }
 
     fn launch(&self, request: LaunchRequest, facts: FactSink) -> Box<dyn Tree> {
-        let line = Arc::new(Line::new(facts));
+        let signal = super::group::number_of(request.signal);
+        let policy = Policy { signal, grace_ms: request.grace_ms, deadline_ms: 0 };
+        let line = Arc::new(Line::new(facts, policy));
         let launch = Launch { line: Arc::clone(&line), request: Some(request), inner: Arc::clone(&self.inner) };
         // Looking up directory and program may hang with a file system: not on a worker of the runtime.
         // A runtime that can make no thread panics; the launch is dropped by that and tells its end.
@@ -151,13 +156,11 @@ impl Launch {
         };
         // The root never read it, so nothing was started.
         sent.map_err(|error| broker_error("its spare died", error.raw_os_error()))?;
-        let signal = super::group::number_of(request.signal);
-        let policy = Message::Policy { signal, grace_ms: request.grace_ms, deadline_ms: 0 };
         let origin = Origin { directory: prepared.directory, program: prepared.program, request };
         // The child has its own: ours would keep the pipes from ending.
         drop((prepared.stdin, prepared.stdout, prepared.stderr));
         let watch = Watch { line: Arc::clone(&self.line), broker, control: watched, guardian, root };
-        self.inner.runtime.spawn(watch.run(Launching { socket, stat, stdout, stderr, origin }, policy));
+        self.inner.runtime.spawn(watch.run(Launching { socket, stat, stdout, stderr, origin }));
         Ok(())
     }
 
@@ -245,6 +248,12 @@ impl Tree for Owned {
 
     fn inspect(&self) {
         self.line.inspect();
+    }
+
+    fn limit(&self, left: Option<Duration>) {
+        let at =
+            |left: Duration| guardian::now_ms().saturating_add(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+        self.line.limit(left.map_or(0, at));
     }
 }
 

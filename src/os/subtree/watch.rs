@@ -74,7 +74,7 @@ enum Word {
 
 impl Watch {
     /// Watches to the end.
-    pub(super) async fn run(mut self, launching: Launching, policy: Message) {
+    pub(super) async fn run(mut self, launching: Launching) {
         let mut word = None;
         let verdict = match launching.verdict().await {
             Verdict::AskGuardian => {
@@ -105,8 +105,7 @@ impl Watch {
         }
         drop(origin);
         self.line.report(Fact::Launched { stdout, stderr });
-        // Whether it reads is seen when it matters: at a kill.
-        self.line.say(&policy);
+        self.line.tell_policy();
         self.keep(word).await;
     }
 
