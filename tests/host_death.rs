@@ -261,7 +261,8 @@ fn who_outlives_the_host_gets_the_stop_signal_and_its_grace() {
     }
     let _alone = alone();
     let mut host = Host::start();
-    let command = "trap 'echo bye >said; exit' TERM; echo up; while :; do sleep 0.01; done";
+    // Its output has no reader any more: it must not write there.
+    let command = "trap 'echo bye >said; exit' TERM; echo up; exec >said.log 2>&1; while :; do sleep 0.01; done";
     host.send(1, "s", &json!({"action": "start", "command": command, "label": "polite"}));
     assert_eq!(host.answer()["result"]["state"], "running");
     host.send(2, "s", &json!({"action": "start", "argv": [probe(), "ignore"], "label": "stubborn"}));
