@@ -18,7 +18,7 @@ async fn converse(agent: Agent, name: &str) -> Result<(), Error> {
 
 fn main() -> Result<(), Error> {
     // Before there is any thread, so not within `#[tokio::main]`.
-    procession::init();
+    procession::init()?;
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(serve())
 }

@@ -10,6 +10,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use procession::protocol::state::ContainmentKind;
 use procession::{Cleanup, Code, Process, Proof, Reason, Spec, State, Status};
 use support::census::{alive, carrying, descendants};
 use support::probe::{probe, rounds};
@@ -207,4 +208,17 @@ fn parent_of(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
     let (_, after) = stat.rsplit_once(") ").expect("a stat");
     after.split(' ').nth(1).and_then(|parent| parent.parse().ok()).expect("a parent")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_init_that_comes_after_the_first_thread_is_refused_and_said_to_be_why() {
+    let error = procession::init().expect_err("this program has threads");
+    assert_eq!(error.code, Code::ContainmentUnavailable, "{error:?}");
+    let bench = Bench::with(|host, _| host.broker.path = None).await;
+    let containment = bench.host.status().await.expect("a status").containment;
+    assert_eq!(containment.kind, ContainmentKind::Group);
+    assert!(containment.why.as_ref().is_some_and(|why| why.contains("other threads")), "{containment:?}");
+    let process = bench.start("exec sleep 71303").await;
+    assert_eq!(process.stop(None).await.expect("a stop").proof, Some(Proof::GroupGone));
+    bench.ended().await;
 }

@@ -13,7 +13,7 @@ use super::port::{Pending, Port, StartGuard};
 use super::session::{Opening, SessionCall};
 use crate::os;
 use crate::protocol::call::{Answer, Origin};
-use crate::protocol::error::Error;
+use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{AgentName, SessionName};
 use crate::protocol::settings::{BrokerSettings, HostLimits, SessionSettings};
 use crate::protocol::verb::agent::Sees;
@@ -35,8 +35,11 @@ pub struct Beginning {
 }
 
 /// Becomes a broker if this program was started as one; else its image can serve as one from now on.
-pub fn init() {
-    os::init();
+///
+/// # Errors
+/// `containment_unavailable` where it cannot.
+pub fn init() -> Result<(), Error> {
+    os::init().map_err(|why| Error::new(Code::ContainmentUnavailable, why))
 }
 
 /// The way to one host. Dropping it ends everything the host started.

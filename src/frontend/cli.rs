@@ -101,7 +101,9 @@ struct Config {
 
 /// The whole program. Blocks until it is done.
 pub fn main() -> ExitCode {
-    crate::runtime::init();
+    if let Err(error) = crate::runtime::init() {
+        complain(&error.message);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) if !help.use_stderr() => {

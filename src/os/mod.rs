@@ -89,9 +89,13 @@ pub fn launcher(_wanted: &Wanted) -> std::sync::Arc<dyn launch::Launcher> {
 }
 
 /// Becomes a broker if this program was started as one; else remembers that its image can serve as one.
-pub fn init() {
+///
+/// # Errors
+/// Why it cannot.
+pub fn init() -> Result<(), &'static str> {
     #[cfg(target_os = "linux")]
-    guardian::run_if_asked();
+    guardian::run_if_asked()?;
+    Ok(())
 }
 
 /// Names and values of variables as the system has them.

@@ -23,15 +23,19 @@ pub(super) use sys::now_ms;
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The name a broker is started under: that, with the host's greeting on [`SOCKET`], makes this program one.
 pub(super) const MARK: &str = "procession-broker";
 /// Where a broker finds its host.
 pub(super) const SOCKET: RawFd = 3;
 
-/// Whether this program's own image becomes a broker when it is asked to.
-static READY: AtomicBool = AtomicBool::new(false);
+/// Whether this program's own image becomes a broker when it is asked to: [`UNASKED`], [`READY`], [`LATE`].
+static OWN_IMAGE: AtomicU8 = AtomicU8::new(UNASKED);
+const UNASKED: u8 = 0;
+const READY: u8 = 1;
+/// It was asked for when other threads ran already: a copy would fork with locks that nobody will ever release.
+const LATE: u8 = 2;
 
 /// Why a broker could not begin.
 #[derive(Debug)]
@@ -53,22 +57,43 @@ impl fmt::Display for Fault {
 
 /// Becomes a broker if this program was started as one, and then never returns. Otherwise remembers that its own image
 /// can serve as one.
-pub fn run_if_asked() {
-    if std::env::args_os().next().is_some_and(|name| name == MARK) {
+///
+/// # Errors
+/// Why it cannot: other threads run already.
+pub fn run_if_asked() -> Result<(), &'static str> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let asked = std::env::args_os().next().is_some_and(|name| name == MARK);
+    if threads > 1 {
+        OWN_IMAGE.store(LATE, Ordering::Relaxed);
+        return if asked { sys::leave(1) } else { Err(TOO_LATE) };
+    }
+    if asked {
         let code = if serve().is_ok() { 0 } else { 1 };
         sys::leave(code);
     }
-    READY.store(true, Ordering::Relaxed);
+    OWN_IMAGE.store(READY, Ordering::Relaxed);
+    Ok(())
 }
+
+/// What is said of a call that came after the first thread.
+const TOO_LATE: &str = "`procession::init()` was called when other threads ran already: call it first in `main`, before a \
+    runtime is built";
 
 /// What `/proc/N/stat` says of an exec since the fork: `Some(true)` = none.
 pub(super) fn is_unexecuted(stat: &[u8]) -> Option<bool> {
     children::Stat::parse(stat).map(|stat| stat.is_unexecuted())
 }
 
-/// Whether [`run_if_asked`] was called.
-pub fn is_ready() -> bool {
-    READY.load(Ordering::Relaxed)
+/// Whether this program's own image can serve as a broker.
+///
+/// # Errors
+/// Why not.
+pub fn is_ready() -> Result<(), &'static str> {
+    match OWN_IMAGE.load(Ordering::Relaxed) {
+        READY => Ok(()),
+        LATE => Err(TOO_LATE),
+        _ => Err("`procession::init()` was not called"),
+    }
 }
 
 /// The whole of the program `procession-guardian`.

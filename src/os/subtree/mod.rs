@@ -42,15 +42,13 @@ pub fn find_image(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
-    if guardian::is_ready() {
-        return Ok("/proc/self/exe".into());
-    }
+    let Err(why) = guardian::is_ready() else { return Ok("/proc/self/exe".into()) };
     let own = std::env::current_exe().map_err(|error| format!("this program's own path is not known: {error}"))?;
     let beside = own.with_file_name(BESIDE);
     if beside.is_file() {
         return Ok(beside);
     }
-    Err(format!("`procession::init()` was not called, and there is no {}", beside.display()))
+    Err(format!("{why}, and there is no {}", beside.display()))
 }
 
 /// Launches processes under guardians.
