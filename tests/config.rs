@@ -7,7 +7,7 @@ use procession::config::keys::{HOST, SESSION};
 use procession::config::{ConfigError, Loaded, Shape, Sources, defaults, load, narrow};
 use procession::protocol::settings::{
     BrokerSettings, EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings,
-    SessionLimits, SessionSettings, StopSettings,
+    OwnerSettings, SessionLimits, SessionSettings, StopSettings,
 };
 use procession::protocol::state::{ContainmentKind, Signal};
 use serde_json::{Value as Json, json};
@@ -105,6 +105,7 @@ fn every_default_is_the_one_of_the_contract() {
         limits: HostLimits { live_per_host: 32, finished_per_host: 10000, sessions: 1000, timeout_max_ms: None },
         auto_open: true,
         broker: BrokerSettings { path: None, spares: 2 },
+        owner: OwnerSettings { heartbeat_ms: 5_000, heartbeat_grace_ms: 30_000 },
         mcp: McpSettings { call_max_ms: 50000, answer_bytes: 16384 },
         profiles: [("default".to_owned(), session)].into(),
     };
@@ -121,6 +122,8 @@ fn every_bound_is_the_one_of_the_contract() {
         ("limits.live_per_host", 1, 100_000),
         ("limits.finished_per_host", 0, 1_000_000),
         ("broker.spares", 1, 64),
+        ("owner.heartbeat_ms", 10, 3_600_000),
+        ("owner.heartbeat_grace_ms", 0, 31_536_000_000),
         ("limits.sessions", 0, 1_000_000),
         ("limits.timeout_max_ms", 1, year),
         ("mcp.call_max_ms", 1000, 600_000),

@@ -54,11 +54,16 @@ struct Host {
 
 impl Host {
     fn start() -> Host {
+        Host::with(&[])
+    }
+
+    fn with(settings: &[&str]) -> Host {
         let mark = fresh_mark();
         let directory = tempfile::tempdir().expect("a temporary directory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_procession"));
         command.arg("rpc").args(["--set", &format!("env.pass=[\"{MARK}\"]")]);
         command.args(["--set", &format!("stop.grace_ms={GRACE_MS}")]).current_dir(directory.path());
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
         command.env("XDG_CONFIG_HOME", "/nonexistent").env(MARK, &mark);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a host starts");
         let stdin = child.stdin.take();
@@ -316,6 +321,72 @@ fn a_deadline_holds_while_the_host_is_stopped_and_is_told_when_it_goes_on() {
     host.send(4, "late", &json!({"action": "status", "process_id": "late"}));
     let status = host.answer()["result"].take();
     assert_eq!((&status["reason"], &status["cleanup"]), (&json!("deadline"), &json!("confirmed")), "{status}");
+    host.stdin = None;
+    host.census(Instant::now());
+}
+
+/// Beats and the grace without one, short.
+const BEATS: &[&str] = &["owner.heartbeat_ms=20", "owner.heartbeat_grace_ms=400"];
+
+#[test]
+fn a_host_that_hangs_loses_its_processes_says_so_when_it_goes_on_and_serves_again() {
+    if !guarded() {
+        return;
+    }
+    let _alone = alone();
+    // With its broker, and without: then each guardian watches by itself.
+    for broker_dies in [false, true] {
+        let mut host = Host::with(BEATS);
+        host.settle_in();
+        host.send(1, "s", &json!({"action": "start", "argv": [probe(), "daemon"], "label": "mine"}));
+        assert_eq!(host.answer()["result"]["state"], "running");
+        if broker_dies {
+            host.helpers().0.into_iter().for_each(end);
+        }
+        let pid = Pid::from_raw(host.pid());
+        // The host's own environment has the mark too, so it must be stopped while others are counted.
+        kill(pid, Signal::SIGSTOP).expect("it is stopped");
+        let since = Instant::now();
+        while carrying(&host.mark).iter().any(|member| *member != host.pid()) {
+            assert!(since.elapsed() < END, "left behind: {:?}", carrying(&host.mark));
+            look_again_blocking();
+        }
+        kill(pid, Signal::SIGCONT).expect("it goes on");
+        host.send(2, "s", &json!({"action": "wait", "process_id": "mine", "until": {"kind": "exit"}}));
+        assert_eq!(host.answer()["result"]["outcome"], "satisfied");
+        host.send(3, "s", &json!({"action": "status", "process_id": "mine"}));
+        let status = host.answer()["result"].take();
+        assert_eq!((&status["reason"], &status["cleanup"]), (&json!("owner_lost"), &json!("confirmed")), "{status}");
+        // Its spares have ended too; new ones are made, and by a broker that lives.
+        host.send(4, "s", &json!({"action": "start", "argv": [probe(), "setsid"], "label": "next"}));
+        let next = host.answer();
+        assert_eq!(next["result"]["state"], "running", "{next}");
+        host.send(5, "s", &json!({"action": "stop", "process_id": "next"}));
+        assert_eq!(host.answer()["result"]["cleanup"], "confirmed");
+        host.stdin = None;
+        host.census(Instant::now());
+    }
+}
+
+#[test]
+fn a_suspended_machine_kills_nothing() {
+    if !guarded() {
+        return;
+    }
+    let _alone = alone();
+    let mut host = Host::with(BEATS);
+    host.settle_in();
+    let (brokers, guardians) = host.helpers();
+    let everybody: Vec<i32> = [host.pid()].into_iter().chain(brokers).chain(guardians).collect();
+    // Who watches goes on first: that is the order in which a false alarm would come.
+    everybody.iter().for_each(|pid| kill(Pid::from_raw(*pid), Signal::SIGSTOP).expect("it is stopped"));
+    std::thread::scope(|scope| scope.spawn(|| std::thread::park_timeout(Duration::from_millis(1500))).join())
+        .expect("no panic");
+    everybody.iter().rev().for_each(|pid| kill(Pid::from_raw(*pid), Signal::SIGCONT).expect("it goes on"));
+    host.send(1, "stay", &json!({"action": "list"}));
+    let listed = host.answer();
+    let rows = listed["result"]["processes"].as_array().expect("rows");
+    assert!(rows.len() == 3 && rows.iter().all(|row| row["state"] == "running"), "{listed}");
     host.stdin = None;
     host.census(Instant::now());
 }

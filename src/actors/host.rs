@@ -61,6 +61,8 @@ pub enum HostMsg {
     SessionEnded(SessionName, u64, Vec<Holder>),
     /// The time of a drain is over.
     DrainOver,
+    /// Time to say that calls are served.
+    Beat,
     /// The last handle was dropped.
     Abandoned,
 }
@@ -149,6 +151,7 @@ impl Actor for HostActor {
                 state.ending.answer.unconfirmed.extend(unconfirmed);
                 state.session_ended(&myself, &name);
             }
+            HostMsg::Beat => state.around.launcher.beat(),
             HostMsg::DrainOver => state.end_sessions(true),
             HostMsg::Abandoned => {
                 state.ending.abandoned = true;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorRef};
 
@@ -15,7 +16,7 @@ use crate::os;
 use crate::protocol::call::{Answer, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{AgentName, SessionName};
-use crate::protocol::settings::{BrokerSettings, HostLimits, SessionSettings};
+use crate::protocol::settings::{BrokerSettings, HostLimits, OwnerSettings, SessionSettings};
 use crate::protocol::verb::agent::Sees;
 use crate::protocol::verb::host::Shutdown;
 
@@ -32,6 +33,16 @@ pub struct Beginning {
     pub environment: Vec<(OsString, OsString)>,
     /// Who owns the trees.
     pub broker: BrokerSettings,
+    /// What they do where this program does not serve.
+    pub owner: OwnerSettings,
+}
+
+/// Has the host actor say that it serves, for as long as it is there: the actor that answers calls, because one that
+/// hangs must not be covered up by a task that does not.
+async fn beat(host: ActorRef<HostMsg>, every: Duration) {
+    while host.send_message(HostMsg::Beat).is_ok() {
+        tokio::time::sleep(every).await;
+    }
 }
 
 /// Becomes a broker if this program was started as one; else its image can serve as one from now on.
@@ -55,7 +66,12 @@ impl Link {
     /// `internal` where no actor could be made.
     pub async fn start(with: Beginning) -> Result<Self, Error> {
         let grace_ms = with.auto_open.as_ref().map_or(GRACE_MS, |(profile, _)| profile.stop.grace_ms);
-        let wanted = os::Wanted { image: with.broker.path, spares: with.broker.spares as usize, grace_ms };
+        let wanted = os::Wanted {
+            image: with.broker.path,
+            spares: with.broker.spares as usize,
+            grace_ms,
+            silence_ms: with.owner.heartbeat_grace_ms,
+        };
         let launcher = tokio::task::spawn_blocking(move || os::launcher(&wanted))
             .await
             .map_err(|error| Error::internal(format!("no launcher could be made for the host: {error}")))?;
@@ -70,6 +86,9 @@ impl Link {
         let (host, _) = Actor::spawn(None, HostActor, arguments)
             .await
             .map_err(|error| Error::internal(format!("no actor could be made for the host: {error}")))?;
+        if with.owner.heartbeat_grace_ms > 0 {
+            tokio::spawn(beat(host.clone(), Duration::from_millis(with.owner.heartbeat_ms)));
+        }
         Ok(Link { host })
     }
 

@@ -64,6 +64,8 @@ keys! {
         "sessions.auto_open"       => auto_open, Flag, true, "ours";
         "broker.path"              => broker.path, File, null, "none: this program after `init`, else beside it";
         "broker.spares"            => broker.spares, Count(1, 64), 2, "ours";
+        "owner.heartbeat_ms"       => owner.heartbeat_ms, Ms(10, 3_600_000), 5_000, "Forge";
+        "owner.heartbeat_grace_ms" => owner.heartbeat_grace_ms, Ms(0, MS_MAX), 30_000, "Forge; 0 = off";
         "mcp.call_max_ms"          => mcp.call_max_ms, Ms(1_000, 600_000), 50_000, "clients drop a call at 60 s";
         "mcp.answer_bytes"         => mcp.answer_bytes, Bytes(0, BYTES_MAX), 16_384, "clients cut longer answers";
     }

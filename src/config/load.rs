@@ -21,7 +21,7 @@ use super::value::{from_json, show, to_json};
 use super::{file, shell};
 use crate::protocol::settings::{
     BrokerSettings, EnvInherit, EnvSettings, ExecSettings, HostLimits, HostSettings, McpSettings, OutputSettings,
-    SessionLimits, SessionSettings, StopSettings,
+    OwnerSettings, SessionLimits, SessionSettings, StopSettings,
 };
 use crate::protocol::state::{ContainmentKind, Signal};
 
@@ -137,6 +137,7 @@ fn resolve(merged: &Map<String, Value>, profiles: BTreeSet<String>) -> Result<Lo
         fill(key, &mut settings, &value)?;
         report.push(row(key.name.to_owned(), &value));
     }
+    check_heartbeat(&settings, &report)?;
     for profile in profiles {
         let mut session = blank_session();
         for key in SESSION {
@@ -149,6 +150,24 @@ fn resolve(merged: &Map<String, Value>, profiles: BTreeSet<String>) -> Result<Lo
         settings.profiles.insert(profile, session);
     }
     Ok(Loaded { settings, report })
+}
+
+/// A grace that ends before the second beat would end everything that is healthy.
+fn check_heartbeat(settings: &HostSettings, report: &[KeyReport]) -> Result<(), ConfigError> {
+    const KEY: &str = "owner.heartbeat_grace_ms";
+    let least = 2 * settings.owner.heartbeat_ms;
+    let grace = settings.owner.heartbeat_grace_ms;
+    if grace == 0 || grace >= least {
+        return Ok(());
+    }
+    let source = report.iter().find(|row| row.key == KEY).map_or(DEFAULT, |row| &row.source);
+    Err(ConfigError {
+        key: KEY.to_owned(),
+        given: grace.to_string(),
+        expected: format!("0, or at least {least}, twice `owner.heartbeat_ms`"),
+        source: source.to_owned(),
+        nearest: None,
+    })
 }
 
 fn value_at(merged: &Map<String, Value>, name: &str) -> Option<Value> {
@@ -185,6 +204,7 @@ fn blank_host() -> HostSettings {
         limits: HostLimits { live_per_host: 0, finished_per_host: 0, sessions: 0, timeout_max_ms: None },
         auto_open: false,
         broker: BrokerSettings { path: None, spares: 0 },
+        owner: OwnerSettings { heartbeat_ms: 0, heartbeat_grace_ms: 0 },
         mcp: McpSettings { call_max_ms: 0, answer_bytes: 0 },
         profiles: BTreeMap::new(),
     }

@@ -71,10 +71,13 @@ pub struct Launch {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Both ways between host and broker, first.
+    /// Both ways between host and broker, first; beside the host's the page in which it counts.
     Hello {
         /// [`VERSION`] of the sender.
         version: u32,
+        /// How long that count may stand still before every tree is ended, in milliseconds; 0 = for ever. The broker's
+        /// own is 0.
+        silence_ms: u64,
     },
     /// Host to broker: make so many spares.
     Spares {
@@ -138,6 +141,8 @@ pub enum Message {
         /// How many others were alive then.
         left: u32,
     },
+    /// Guardian to host: it ends the tree by itself, because the deadline has passed or the host is silent.
+    Alone,
     /// Guardian to host: nothing is left. Nothing follows.
     Gone,
     /// Guardian to host: who is left.
@@ -164,7 +169,7 @@ impl Message {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(64));
         match self {
-            Message::Hello { version } => out.kind(1).u32(*version),
+            Message::Hello { version, silence_ms } => out.kind(1).u32(*version).u64(*silence_ms),
             Message::Spares { count, grace_ms } => out.kind(2).u32(*count).u64(*grace_ms),
             Message::Spare => out.kind(3),
             Message::NoSpare { errno } => out.kind(4).i32(*errno),
@@ -196,6 +201,7 @@ impl Message {
             }
             Message::Sealed => out.kind(16),
             Message::NotExecuted { errno } => out.kind(17).i32(*errno),
+            Message::Alone => out.kind(18),
         };
         out.0
     }
@@ -207,7 +213,7 @@ impl Message {
     pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
         let mut from = Reader(bytes);
         let message = match from.u8()? {
-            1 => Message::Hello { version: from.u32()? },
+            1 => Message::Hello { version: from.u32()?, silence_ms: from.u64()? },
             2 => Message::Spares { count: from.u32()?, grace_ms: from.u64()? },
             3 => Message::Spare,
             4 => Message::NoSpare { errno: from.i32()? },
@@ -250,6 +256,7 @@ impl Message {
             }
             16 => Message::Sealed,
             17 => Message::NotExecuted { errno: from.i32()? },
+            18 => Message::Alone,
             _ => return Err(Malformed),
         };
         if from.0.is_empty() { Ok(message) } else { Err(Malformed) }
@@ -397,7 +404,7 @@ mod tests {
             umask,
         });
         prop_oneof![
-            any::<u32>().prop_map(|version| Message::Hello { version }),
+            any::<(u32, u64)>().prop_map(|(version, silence_ms)| Message::Hello { version, silence_ms }),
             any::<(u32, u64)>().prop_map(|(count, grace_ms)| Message::Spares { count, grace_ms }),
             Just(Message::Spare),
             any::<i32>().prop_map(|errno| Message::NoSpare { errno }),
@@ -420,6 +427,7 @@ mod tests {
                 left
             }),
             Just(Message::Gone),
+            Just(Message::Alone),
             (proptest::collection::vec(left, 0..4), any::<u32>())
                 .prop_map(|(named, count)| Message::Survivors { named, count }),
             launch.prop_map(Message::Launch),

@@ -69,6 +69,9 @@ pub enum Fact {
     Leftovers(usize),
     /// What is still alive, and why; the answer to [`Tree::inspect`]. Never empty: then it is `Gone`.
     Survivors(Vec<Survivor>),
+    /// Its owner ends it by itself, because this program was silent or let the deadline pass. At most once, any time
+    /// between `Launched` and `Gone`.
+    Alone,
     /// Nothing is left. Nothing follows.
     Gone(Proof),
 }
@@ -80,6 +83,10 @@ pub type FactSink = Box<dyn Fn(Fact) + Send + Sync>;
 pub trait Launcher: Send + Sync + 'static {
     /// How far the trees launched here can be ended.
     fn containment(&self) -> Containment;
+
+    /// Says that whoever serves calls is there. An owner that this program cannot hold up ends everything where that is
+    /// not said for long. Never blocks.
+    fn beat(&self) {}
 
     /// Launches in the background; the first fact says how it went. Never blocks.
     fn launch(&self, request: LaunchRequest, facts: FactSink) -> Box<dyn Tree>;

@@ -62,6 +62,8 @@ pub struct Wanted {
     pub spares: usize,
     /// What a process gets between the stop signal and KILL where its host died before it could say, in milliseconds.
     pub grace_ms: u64,
+    /// How long nobody may call [`launch::Launcher::beat`] before every tree is ended, in milliseconds; 0 = for ever.
+    pub silence_ms: u64,
 }
 
 /// What launches on this system, on the current tokio runtime: guardians where there is a broker, else this program
@@ -70,10 +72,14 @@ pub struct Wanted {
 pub fn launcher(wanted: &Wanted) -> std::sync::Arc<dyn launch::Launcher> {
     let runtime = tokio::runtime::Handle::current();
     let why = match subtree::find_image(wanted.image.as_deref()) {
-        Ok(image) => match subtree::Subtree::start(runtime.clone(), image.clone(), wanted.spares, wanted.grace_ms) {
-            Ok(subtree) => return std::sync::Arc::new(subtree),
-            Err(error) => format!("the broker {} could not be started: {error}", image.display()),
-        },
+        Ok(image) => {
+            let failed = format!("the broker {} could not be started", image.display());
+            let Wanted { spares, grace_ms, silence_ms, .. } = *wanted;
+            match subtree::Subtree::start(runtime.clone(), subtree::Plan { image, spares, grace_ms, silence_ms }) {
+                Ok(subtree) => return std::sync::Arc::new(subtree),
+                Err(error) => format!("{failed}: {error}"),
+            }
+        }
         Err(why) => why,
     };
     std::sync::Arc::new(in_process::InProcess::new(runtime).because(&why))

@@ -20,6 +20,8 @@ pub struct HostSettings {
     pub auto_open: bool,
     /// Who owns the trees of processes.
     pub broker: BrokerSettings,
+    /// What owners of trees do without their host.
+    pub owner: OwnerSettings,
     /// Bounds of answers and calls over MCP.
     pub mcp: McpSettings,
     /// What a session runs with, by profile; `default` is always there.
@@ -46,6 +48,15 @@ pub struct BrokerSettings {
     pub path: Option<PathBuf>,
     /// Guardians kept ready for the next starts.
     pub spares: u32,
+}
+
+/// What owners of trees do without their host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerSettings {
+    /// The host says so often that it serves.
+    pub heartbeat_ms: u64,
+    /// A host that did not say so for this long has lost its processes: they are ended. 0 = never.
+    pub heartbeat_grace_ms: u64,
 }
 
 /// Bounds of answers and calls over MCP.

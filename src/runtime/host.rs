@@ -91,6 +91,7 @@ impl HostBuilder {
             auto_open: self.settings.auto_open.then_some((default, home)),
             environment,
             broker: self.settings.broker.clone(),
+            owner: self.settings.owner,
         })
         .await?;
         Ok(Host { inner: Arc::new(Inner { settings: self.settings, directory, link }) })

@@ -10,7 +10,7 @@ use procession::os::in_process::InProcess;
 use procession::os::launch::{Fact, LaunchError, LaunchRequest, Launcher, Tree};
 use procession::os::means::Means;
 use procession::os::pipe::Pipe;
-use procession::os::subtree::Subtree;
+use procession::os::subtree::{Plan, Subtree};
 use procession::protocol::state::{Exit, Proof, Signal, Survivor};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -43,7 +43,8 @@ pub fn check_guarded<F: Future<Output = ()>>(test: impl Fn(Bench) -> F) {
     let before = descriptors();
     let runtime = runtime(512);
     let directory = tempfile::tempdir().unwrap();
-    let launcher = Subtree::start(runtime.handle().clone(), GUARDIAN.into(), 2, 5000).expect("a broker");
+    let plan = Plan { image: GUARDIAN.into(), spares: 2, grace_ms: 5000, silence_ms: 0 };
+    let launcher = Subtree::start(runtime.handle().clone(), plan).expect("a broker");
     let directory_path = directory.path().to_owned();
     let means = Means::probe();
     let bench =

@@ -69,7 +69,9 @@ pub(super) fn sink(
         let heard = match &fact {
             Fact::RootEnded(exit) => seen(exit.clone()).map(Heard::RootEnded),
             Fact::Gone(proof) => Some(Heard::Gone(*proof)),
-            Fact::LaunchFailed(_) | Fact::Launched { .. } | Fact::Leftovers(_) | Fact::Survivors(_) => None,
+            Fact::LaunchFailed(_) | Fact::Launched { .. } | Fact::Leftovers(_) | Fact::Survivors(_) | Fact::Alone => {
+                None
+            }
         };
         if actor.send_message(ProcessMsg::Fact(fact, clock.now())).is_err()
             && let Some(heard) = heard

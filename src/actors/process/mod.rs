@@ -191,6 +191,7 @@ impl ProcessState {
             Fact::RootEnded(exit) => self.core.live(at, Input::RootEnded(effects::seen(exit))),
             Fact::Leftovers(count) => self.core.live(at, Input::Leftovers(count)),
             Fact::Survivors(list) => self.core.live(at, Input::Survivors(list)),
+            Fact::Alone => self.core.end(at, Reason::OwnerLost),
             Fact::Gone(proof) => self.core.live(at, Input::Gone(proof)),
         };
         self.carry_out(effects);

@@ -17,11 +17,13 @@ use libc::pid_t;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
+use super::Fault;
+use super::beat::{Alarm, Beat, Watcher};
 use super::children::Children;
 use super::ending::Killing;
 use super::keeper::has_ended;
+use super::spare::{self, Passed};
 use super::sys::{self, Waited};
-use super::{Fault, spare};
 use crate::os::frame::{End, Message, VERSION};
 use crate::os::packet::{self, Received};
 
@@ -34,12 +36,15 @@ const ENDS_MAX: usize = 256;
 #[derive(Debug)]
 struct Shared {
     socket: OwnedFd,
-    host: Option<OwnedFd>,
+    passed: Passed,
 }
 
 #[derive(Debug)]
 struct Broker {
     shared: Arc<Shared>,
+    /// Neither where the host may be silent for ever.
+    alarm: Option<Alarm>,
+    watcher: Option<Watcher>,
     signals: OwnedFd,
     children: Children,
     /// How many spares, and the grace of their guardians.
@@ -60,7 +65,9 @@ struct Broker {
 pub(super) fn run(socket: OwnedFd) -> Result<(), Fault> {
     let host_pid = sys::parent();
     let host = sys::open_process(host_pid);
-    greet(&socket)?;
+    let (page, silence_ms) = greet(&socket)?;
+    let watched = (silence_ms > 0).then(|| Beat::new(page, silence_ms)).transpose().map_err(Fault::System)?;
+    let (beat, alarm) = watched.unzip();
     if sys::parent() != host_pid {
         return Err(Fault::HostGone);
     }
@@ -68,13 +75,16 @@ pub(super) fn run(socket: OwnedFd) -> Result<(), Fault> {
     sys::name(c"procession-brok");
     sys::adopt_orphans();
     let signals = sys::only_children().map_err(Fault::System)?;
-    let shared = Arc::new(Shared { socket, host });
+    let shared = Arc::new(Shared { socket, passed: Passed { host, beat } });
     let (forker, asked) = channel();
     let (made_by, made) = channel();
     let theirs = Arc::clone(&shared);
     std::thread::Builder::new().spawn(move || fork(&theirs, &asked, &made_by)).map_err(Fault::System)?;
+    let watcher = shared.passed.beat.as_ref().map(|beat| beat.watch(sys::now_ms()));
     let broker = Broker {
         shared,
+        alarm,
+        watcher,
         signals,
         children: Children::open_of_thread(),
         forker,
@@ -90,21 +100,27 @@ pub(super) fn run(socket: OwnedFd) -> Result<(), Fault> {
     Ok(())
 }
 
-fn greet(socket: &OwnedFd) -> Result<(), Fault> {
+/// Gives the page in which the host counts, and how long it may be silent.
+fn greet(socket: &OwnedFd) -> Result<(OwnedFd, u64), Fault> {
     let mut buffer = [0; 64];
-    let message = match packet::receive(socket, &mut buffer, RecvFlags::empty()).map_err(Fault::System)? {
-        Received::Packet(length, _) => Message::decode(&buffer[..length]).map_err(|_| Fault::Language)?,
-        Received::End => return Err(Fault::HostGone),
-    };
-    packet::send(socket, &Message::Hello { version: VERSION }.encode(), &[]).map_err(Fault::System)?;
-    if message == (Message::Hello { version: VERSION }) { Ok(()) } else { Err(Fault::Language) }
+    let (message, mut descriptors) =
+        match packet::receive(socket, &mut buffer, RecvFlags::empty()).map_err(Fault::System)? {
+            Received::Packet(length, descriptors) => (Message::decode(&buffer[..length]), descriptors),
+            Received::End => return Err(Fault::HostGone),
+        };
+    let own = Message::Hello { version: VERSION, silence_ms: 0 };
+    packet::send(socket, &own.encode(), &[]).map_err(Fault::System)?;
+    match (message, descriptors.pop()) {
+        (Ok(Message::Hello { version: VERSION, silence_ms }), Some(page)) => Ok((page, silence_ms)),
+        _ => Err(Fault::Language),
+    }
 }
 
 /// The second thread: makes as many spares as it is asked for.
 fn fork(shared: &Shared, asked: &Receiver<(u32, u64)>, made: &Sender<pid_t>) {
     while let Ok((count, grace_ms)) = asked.recv() {
         for _ in 0..count {
-            match spare::make(&shared.socket, shared.host.as_ref(), grace_ms) {
+            match spare::make(&shared.socket, &shared.passed, grace_ms) {
                 Ok(guardian) => {
                     let _ = made.send(guardian);
                 }
@@ -123,6 +139,7 @@ impl Broker {
             sys::take_signals(&self.signals);
             let news = self.collect();
             self.tell();
+            self.watch_host();
             if self.host_gone && sys::look_at_any() == Waited::NoChild {
                 return;
             }
@@ -152,6 +169,15 @@ impl Broker {
         }
     }
 
+    /// A host that does not serve is no host: its guardians hear the alarm, until it serves again.
+    fn watch_host(&mut self) {
+        if let (Some(beat), Some(alarm), Some(watcher)) = (&self.shared.passed.beat, &mut self.alarm, &mut self.watcher)
+        {
+            let silent = beat.look(watcher, sys::now_ms());
+            alarm.set(silent, beat);
+        }
+    }
+
     fn remember(&mut self, pid: pid_t, end: End) {
         self.ends.push_front((pid, end));
         self.ends.truncate(ENDS_MAX);
@@ -171,10 +197,13 @@ impl Broker {
         let mut watched = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if !self.host_gone {
             watched.push(PollFd::new(&self.shared.socket, PollFlags::IN));
-            watched.extend(self.shared.host.as_ref().map(|host| PollFd::new(host, PollFlags::IN)));
+            watched.extend(self.shared.passed.host.as_ref().map(|host| PollFd::new(host, PollFlags::IN)));
         }
         let again = news.then_some(0).or((!self.fallen.is_empty() || !self.untold.is_empty()).then_some(LOOK_AGAIN_MS));
-        let limit = again.map(|ms| Timespec { tv_sec: 0, tv_nsec: ms * 1_000_000 });
+        let beat = self.watcher.as_ref().filter(|_| !self.host_gone);
+        let beat = beat.map(|watcher| watcher.next_ms().saturating_sub(sys::now_ms()) as i64);
+        let again = [again, beat].into_iter().flatten().min();
+        let limit = again.map(|ms| Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 });
         // Interrupted or refused: the next turn looks again.
         let _ = rustix::event::poll(&mut watched, limit.as_ref());
     }
@@ -189,7 +218,7 @@ impl Broker {
                 Err(_) => self.lose_host(),
             }
         }
-        if !self.host_gone && self.shared.host.as_ref().is_some_and(|host| has_ended(host.as_fd())) {
+        if !self.host_gone && self.shared.passed.host.as_ref().is_some_and(|host| has_ended(host.as_fd())) {
             self.lose_host();
         }
     }
@@ -197,6 +226,12 @@ impl Broker {
     fn obey(&mut self, message: Option<Message>) {
         match message {
             Some(Message::Spares { count, grace_ms }) => {
+                // Before they are born: an alarm that still rang would end them.
+                if let (Some(beat), Some(alarm), Some(watcher)) =
+                    (&self.shared.passed.beat, &mut self.alarm, &mut self.watcher)
+                {
+                    alarm.set(beat.notice(watcher), beat);
+                }
                 // A forker that is gone shows in the spares that do not come.
                 let _ = self.forker.send((count, grace_ms));
             }

@@ -14,8 +14,10 @@ use libc::pid_t;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
+use super::beat::{Watcher, Word};
 use super::children::{self, Children, Stat};
 use super::ending::{self, Killing};
+use super::spare::Passed;
 use super::sys::{self, Waited};
 use crate::os::frame::{End, Left, Message, NAMED_MAX};
 use crate::os::packet::{self, Received};
@@ -40,8 +42,11 @@ struct Policy {
 pub(super) struct Keeper {
     /// The host's lifeline; `None` once the host is gone.
     control: Option<OwnedFd>,
-    /// The host as a process.
-    host: Option<OwnedFd>,
+    passed: Passed,
+    /// The guardian's own watch over the host, once its broker is gone.
+    watcher: Option<Watcher>,
+    /// The host does not serve.
+    silent: bool,
     signals: OwnedFd,
     children: Children,
     root: pid_t,
@@ -61,10 +66,12 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Takes over `root`, a child of the calling process. `grace_ms` holds until the host tells its own.
-    pub(super) fn new(control: OwnedFd, host: Option<OwnedFd>, signals: OwnedFd, root: pid_t, grace_ms: u64) -> Self {
+    pub(super) fn new(control: OwnedFd, passed: Passed, signals: OwnedFd, root: pid_t, grace_ms: u64) -> Self {
         Keeper {
             control: Some(control),
-            host,
+            passed,
+            watcher: None,
+            silent: false,
             signals,
             children: Children::open(),
             root,
@@ -181,12 +188,28 @@ impl Keeper {
     /// Without the host, or past the deadline.
     fn act_alone(&mut self, now: u64) {
         let late = self.policy.deadline_ms > 0 && now >= self.policy.deadline_ms.saturating_add(DEADLINE_SLACK_MS);
-        if (self.control.is_none() || late) && self.kill_at.is_none() && self.killing.is_none() {
-            self.kill_at = Some(now + self.policy.grace_ms);
+        self.watch_host(now);
+        if (self.control.is_none() || late || self.silent) && self.kill_at.is_none() && self.killing.is_none() {
+            // Before any of it has an effect, so that the host calls it by its name.
+            self.tell(&Message::Alone);
+            self.kill_at = Some(now.saturating_add(self.policy.grace_ms));
             self.signal(self.policy.signal);
         }
         if self.kill_at.is_some_and(|at| now >= at) {
             self.killing.get_or_insert_default();
+        }
+    }
+
+    /// Hears the broker's alarm, or looks by itself where there is no broker. Once silent is enough: the tree is ended.
+    fn watch_host(&mut self, now: u64) {
+        let Some(beat) = self.passed.beat.as_ref().filter(|_| !self.silent && self.control.is_some()) else { return };
+        match &mut self.watcher {
+            Some(watcher) => self.silent = beat.look(watcher, now),
+            None => match beat.word() {
+                Word::Quiet => {}
+                Word::Rings => self.silent = true,
+                Word::Nobody => self.watcher = Some(beat.watch_alone(now)),
+            },
         }
     }
 
@@ -208,7 +231,8 @@ impl Keeper {
         let deadline = Some(self.policy.deadline_ms).filter(|at| *at > 0 && self.kill_at.is_none());
         let deadline = deadline.filter(|_| self.killing.is_none()).map(|at| at.saturating_add(DEADLINE_SLACK_MS));
         let again = self.killing.as_ref().map(|_| now + LOOK_AGAIN_MS);
-        [kill, deadline, again].into_iter().flatten().min().map(|at| at.saturating_sub(now))
+        let look = self.watcher.as_ref().filter(|_| !self.silent && self.control.is_some()).map(Watcher::next_ms);
+        [kill, deadline, again, look].into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 
     fn wait(&self, wait_ms: Option<u64>, control: PollFlags) {
@@ -216,7 +240,9 @@ impl Keeper {
         if let Some(socket) = &self.control {
             watched.push(PollFd::new(socket, control));
             // A copy of the host's end may live on in a child of the host: its own end counts too.
-            watched.extend(self.host.as_ref().map(|host| PollFd::new(host, PollFlags::IN)));
+            watched.extend(self.passed.host.as_ref().map(|host| PollFd::new(host, PollFlags::IN)));
+            let alarm = self.passed.beat.as_ref().filter(|_| !self.silent && self.watcher.is_none());
+            watched.extend(alarm.map(|beat| PollFd::new(beat.alarm(), PollFlags::IN)));
         }
         let limit =
             wait_ms.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: ((ms % 1000) * 1_000_000) as i64 });
@@ -238,7 +264,7 @@ impl Keeper {
                 Err(_) => self.lose_host(),
             }
         }
-        if self.control.is_some() && self.host.as_ref().is_some_and(|host| has_ended(host.as_fd())) {
+        if self.control.is_some() && self.passed.host.as_ref().is_some_and(|host| has_ended(host.as_fd())) {
             self.lose_host();
         }
     }

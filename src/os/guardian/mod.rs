@@ -10,6 +10,7 @@
 //! kernel and the host say. Invariant: everything but standard input, output and error (which are `/dev/null`) and the
 //! sockets named here is closed.
 
+mod beat;
 mod broker;
 mod children;
 mod ending;

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::Plan;
 use crate::os::descriptors;
 use crate::os::frame::{End, Message, VERSION};
 use crate::os::guardian::MARK;
@@ -96,14 +96,14 @@ struct Pool {
 }
 
 impl Broker {
-    /// Starts `image` as a broker that keeps `usual` spares, whose guardians give `grace_ms` until they are told. Blocks until it has greeted.
+    /// Starts a broker, which watches whether the host counts in `page`. Blocks until it has greeted.
     ///
     /// Errors: the system's, `InvalidData` where it speaks another version.
-    pub(super) fn start(image: &Path, usual: usize, grace_ms: u64, runtime: &Handle) -> io::Result<Arc<Broker>> {
+    pub(super) fn start(plan: &Plan, page: &OwnedFd, runtime: &Handle) -> io::Result<Arc<Broker>> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let ours = descriptors::above_standard(ours)?;
-        let program = CString::new(image.as_os_str().as_bytes())?;
+        let program = CString::new(plan.image.as_os_str().as_bytes())?;
         let mark = CString::new(MARK)?;
         let pid = spawn::spawn_helper(&program, &mark, &loader_environment(), &theirs)?;
         drop(theirs);
@@ -113,16 +113,16 @@ impl Broker {
             let _ = tell.send(());
         })?;
         let socket = Arc::new(ours);
-        let target = usual.clamp(1, SPARES_MAX);
+        let target = plan.spares.clamp(1, SPARES_MAX);
         let broker = Arc::new(Broker {
             socket,
             runtime: runtime.clone(),
             usual: target,
-            grace_ms,
+            grace_ms: plan.grace_ms,
             pool: Mutex::new(Pool { target, ..Pool::default() }),
             ended: Mutex::new(ended),
         });
-        greet(&broker.socket)?;
+        greet(&broker.socket, page, plan.silence_ms)?;
         let _inside = runtime.enter();
         let watched = descriptors::watched(Arc::clone(&broker.socket))?;
         runtime.spawn(listen(watched, Listening(Arc::downgrade(&broker))));
@@ -309,10 +309,10 @@ async fn listen(socket: tokio::io::unix::AsyncFd<Arc<OwnedFd>>, listening: Liste
     }
 }
 
-fn greet(socket: &OwnedFd) -> io::Result<()> {
-    packet::send(socket, &Message::Hello { version: VERSION }.encode(), &[])?;
+fn greet(socket: &OwnedFd, page: &OwnedFd, silence_ms: u64) -> io::Result<()> {
+    packet::send(socket, &Message::Hello { version: VERSION, silence_ms }.encode(), &[page.as_fd()])?;
     match receive_in_time(socket)? {
-        Some(Message::Hello { version: VERSION }) => Ok(()),
+        Some(Message::Hello { version: VERSION, .. }) => Ok(()),
         Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks another version of procession")),
         None => Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
@@ -324,12 +324,20 @@ fn greet(socket: &OwnedFd) -> io::Result<()> {
 /// The numbers of guardian and root, which the guardian says first.
 fn open_spare(launch: OwnedFd, control: OwnedFd) -> io::Result<Spare> {
     match receive_in_time(&control)? {
-        Some(Message::Ready { guardian, root }) => {
+        Some(Message::Ready { guardian, root }) if !is_closed(&control) => {
             let stat = File::open(format!("/proc/{root}/stat")).ok();
             Ok(Spare { launch, control, guardian, root, stat })
         }
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
+}
+
+/// Whether the other side is gone: what it said before is still there to be read.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(socket, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = rustix::event::poll(&mut watched, Some(&now));
+    watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// The next message; `None` = the other side is gone, or said something else.

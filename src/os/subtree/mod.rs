@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -60,22 +61,36 @@ pub struct Subtree {
 #[derive(Debug)]
 struct Inner {
     runtime: Handle,
-    image: PathBuf,
-    spares: usize,
-    grace_ms: u64,
+    plan: Plan,
     umask: u32,
     broker: Mutex<Arc<Broker>>,
+    /// Where it is counted that this program serves, and how far.
+    page: OwnedFd,
+    beats: AtomicU64,
+}
+
+/// How a host wants its broker.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub image: PathBuf,
+    /// Spares that are usually kept.
+    pub spares: usize,
+    /// What a process gets between the stop signal and KILL where the host died before it could say, in milliseconds.
+    pub grace_ms: u64,
+    /// How long nobody may call [`Launcher::beat`] before every tree is ended, in milliseconds; 0 = for ever.
+    pub silence_ms: u64,
 }
 
 impl Subtree {
-    /// Starts `image` as the broker, on `runtime`, which needs I/O and time enabled. Blocks until it has greeted. Where
-    /// the host dies before a guardian was told the grace of its process, that is `grace_ms`.
+    /// Starts the broker, on `runtime`, which needs I/O and time enabled. Blocks until it has greeted.
     ///
     /// # Errors
     /// The system's, and `InvalidData` or `UnexpectedEof` where the image is no broker of this version.
-    pub fn start(runtime: Handle, image: PathBuf, spares: usize, grace_ms: u64) -> io::Result<Self> {
-        let broker = Mutex::new(Broker::start(&image, spares, grace_ms, &runtime)?);
-        let inner = Inner { runtime, image, spares, grace_ms, umask: own_umask(), broker };
+    pub fn start(runtime: Handle, plan: Plan) -> io::Result<Self> {
+        let page = descriptors::above_standard(rustix::fs::memfd_create(c"procession-beat", MemfdFlags::CLOEXEC)?)?;
+        let broker = Mutex::new(Broker::start(&plan, &page, &runtime)?);
+        let inner = Inner { runtime, plan, umask: own_umask(), broker, page, beats: AtomicU64::new(0) };
         Ok(Subtree { inner: Arc::new(inner) })
     }
 }
@@ -85,7 +100,7 @@ impl Inner {
     fn broker(&self) -> io::Result<Arc<Broker>> {
         let mut broker = self.broker.lock().unwrap_or_else(PoisonError::into_inner);
         if broker.gone() == Some(Gone::Ended) {
-            *broker = Broker::start(&self.image, self.spares, self.grace_ms, &self.runtime)?;
+            *broker = Broker::start(&self.plan, &self.page, &self.runtime)?;
         }
         Ok(Arc::clone(&broker))
     }
@@ -96,7 +111,15 @@ impl Launcher for Subtree {
         Containment { kind: ContainmentKind::Subtree, why: None }
     }
 
+    fn beat(&self) {
+        let count = self.inner.beats.fetch_add(1, Ordering::Relaxed) + 1;
+        // A write of eight bytes into memory that is there; what is not written is a beat that is missed.
+        let _ = rustix::io::pwrite(&self.inner.page, &count.to_le_bytes(), 0);
+    }
+
     fn launch(&self, request: LaunchRequest, facts: FactSink) -> Box<dyn Tree> {
+        // Whoever asks for this serves; a broker that has taken us for silent is to know before it makes spares.
+        self.beat();
         let signal = super::group::number_of(request.signal);
         let policy = Policy { signal, grace_ms: request.grace_ms, deadline_ms: 0 };
         let line = Arc::new(Line::new(facts, policy));

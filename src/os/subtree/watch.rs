@@ -139,6 +139,7 @@ impl Watch {
                         self.line.report(Fact::Leftovers(left as usize));
                     }
                 }
+                Word::Said(Message::Alone) => self.line.report(Fact::Alone),
                 Word::Said(Message::Survivors { named, count }) => {
                     self.line.report(Fact::Survivors(survivors(named, count).await));
                 }
