@@ -86,8 +86,10 @@ impl Link {
         let (host, _) = Actor::spawn(None, HostActor, arguments)
             .await
             .map_err(|error| Error::internal(format!("no actor could be made for the host: {error}")))?;
-        if with.owner.heartbeat_grace_ms > 0 {
-            tokio::spawn(beat(host.clone(), Duration::from_millis(with.owner.heartbeat_ms)));
+        let OwnerSettings { heartbeat_ms, heartbeat_grace_ms } = with.owner;
+        if heartbeat_grace_ms > 0 {
+            let every = Duration::from_millis(heartbeat_ms.min(heartbeat_grace_ms / 4).max(1));
+            tokio::spawn(beat(host.clone(), every));
         }
         Ok(Link { host })
     }

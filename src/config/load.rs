@@ -137,7 +137,6 @@ fn resolve(merged: &Map<String, Value>, profiles: BTreeSet<String>) -> Result<Lo
         fill(key, &mut settings, &value)?;
         report.push(row(key.name.to_owned(), &value));
     }
-    check_heartbeat(&settings, &report)?;
     for profile in profiles {
         let mut session = blank_session();
         for key in SESSION {
@@ -150,24 +149,6 @@ fn resolve(merged: &Map<String, Value>, profiles: BTreeSet<String>) -> Result<Lo
         settings.profiles.insert(profile, session);
     }
     Ok(Loaded { settings, report })
-}
-
-/// A grace that ends before the second beat would end everything that is healthy.
-fn check_heartbeat(settings: &HostSettings, report: &[KeyReport]) -> Result<(), ConfigError> {
-    const KEY: &str = "owner.heartbeat_grace_ms";
-    let least = 2 * settings.owner.heartbeat_ms;
-    let grace = settings.owner.heartbeat_grace_ms;
-    if grace == 0 || grace >= least {
-        return Ok(());
-    }
-    let source = report.iter().find(|row| row.key == KEY).map_or(DEFAULT, |row| &row.source);
-    Err(ConfigError {
-        key: KEY.to_owned(),
-        given: grace.to_string(),
-        expected: format!("0, or at least {least}, twice `owner.heartbeat_ms`"),
-        source: source.to_owned(),
-        nearest: None,
-    })
 }
 
 fn value_at(merged: &Map<String, Value>, name: &str) -> Option<Value> {

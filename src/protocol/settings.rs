@@ -53,7 +53,7 @@ pub struct BrokerSettings {
 /// What owners of trees do without their host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerSettings {
-    /// The host says so often that it serves.
+    /// The host says so often that it serves, and at least four times within its grace.
     pub heartbeat_ms: u64,
     /// A host that did not say so for this long has lost its processes: they are ended. 0 = never.
     pub heartbeat_grace_ms: u64,

@@ -11,6 +11,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use libc::pid_t;
@@ -37,6 +38,8 @@ const ENDS_MAX: usize = 256;
 struct Shared {
     socket: OwnedFd,
     passed: Passed,
+    /// No more spares: nobody would take them.
+    host_gone: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -75,7 +78,7 @@ pub(super) fn run(socket: OwnedFd) -> Result<(), Fault> {
     sys::name(c"procession-brok");
     sys::adopt_orphans();
     let signals = sys::only_children().map_err(Fault::System)?;
-    let shared = Arc::new(Shared { socket, passed: Passed { host, beat } });
+    let shared = Arc::new(Shared { socket, passed: Passed { host, beat }, host_gone: AtomicBool::new(false) });
     let (forker, asked) = channel();
     let (made_by, made) = channel();
     let theirs = Arc::clone(&shared);
@@ -120,6 +123,9 @@ fn greet(socket: &OwnedFd) -> Result<(OwnedFd, u64), Fault> {
 fn fork(shared: &Shared, asked: &Receiver<(u32, u64)>, made: &Sender<pid_t>) {
     while let Ok((count, grace_ms)) = asked.recv() {
         for _ in 0..count {
+            if shared.host_gone.load(Ordering::Relaxed) {
+                break;
+            }
             match spare::make(&shared.socket, &shared.passed, grace_ms) {
                 Ok(guardian) => {
                     let _ = made.send(guardian);
@@ -251,5 +257,6 @@ impl Broker {
     /// end, its children, the guardians, would become this thread's, and be taken for orphans.
     fn lose_host(&mut self) {
         self.host_gone = true;
+        self.shared.host_gone.store(true, Ordering::Relaxed);
     }
 }

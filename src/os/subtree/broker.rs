@@ -275,6 +275,9 @@ impl Drop for Broker {
     fn drop(&mut self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         self.lose(Gone::Unheard);
+        // Spares on their way to us would live as long as the socket that holds their ends.
+        let mut buffer = vec![0; PACKET_BYTES_MAX];
+        while let Ok(Received::Packet(..)) = packet::receive(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {}
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(END_WAIT);
     }
