@@ -4,21 +4,27 @@
 //! reads their output, waits for them and stops them. One [`Host`] owns them all: it limits them, and ends them when it
 //! ends.
 //!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
+//! ```standalone_crate
 //! use procession::{Host, Spec, State};
 //!
-//! let host = Host::builder().start().await?;
-//! let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
+//! fn main() -> Result<(), procession::Error> {
+//!     procession::init()?; // first of all: the host runs a copy of this program, which then does not return from here
+//!     tokio::runtime::Runtime::new().expect("a runtime").block_on(serve())
+//! }
 //!
-//! let server = agent.start(Spec::command("echo ready; exec sleep 60")).await?; // launched, not ready
-//! let page = server.output().wait_ms(5_000).page().await?; // labelled, with cursors
-//! assert_eq!(page.text(), "ready\n");
+//! async fn serve() -> Result<(), procession::Error> {
+//!     let host = Host::builder().start().await?;
+//!     let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 //!
-//! let status = server.stop(None).await?; // the whole group, proven or named
-//! assert_eq!(status.state, State::Stopped);
-//! host.shutdown().await?;
-//! # Ok(()) }
+//!     let server = agent.start(Spec::command("echo ready; exec sleep 60")).await?; // launched, not ready
+//!     let page = server.output().wait_ms(5_000).page().await?; // labelled, with cursors
+//!     assert_eq!(page.text(), "ready\n");
+//!
+//!     let status = server.stop(None).await?; // the whole tree, proven or named
+//!     assert_eq!(status.state, State::Stopped);
+//!     host.shutdown().await?;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Where things are
@@ -56,7 +62,7 @@ pub use protocol::error::{Code, Error};
 pub use protocol::id::{AgentName, Handle, Label, ProcessId, RequestName, SessionName};
 pub use protocol::output::{Chunk, Cursor, Encoding, Excerpt, Page, Stream};
 pub use protocol::spec::{OnConflict, Spec};
-pub use protocol::state::{Cleanup, Exit, Proof, Reason, State};
+pub use protocol::state::{Cleanup, Containment, ContainmentKind, Exit, Proof, Reason, State};
 pub use protocol::status::{Row, Status};
 pub use protocol::verb::exec::{Exec, ExecAnswer};
 pub use protocol::verb::list::List;

@@ -99,7 +99,7 @@ fn every_default_is_the_one_of_the_contract() {
             deny: ["LD_*", "DYLD_*", "BASH_ENV", "ENV", "IFS", "GCONV_PATH"].map(str::to_owned).to_vec(),
         },
         cwd_outside: false,
-        containment_require: ContainmentKind::Group,
+        containment_require: if cfg!(target_os = "linux") { ContainmentKind::Subtree } else { ContainmentKind::Group },
     };
     let host = HostSettings {
         limits: HostLimits { live_per_host: 32, finished_per_host: 10000, sessions: 1000, timeout_max_ms: None },

@@ -11,7 +11,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use procession::protocol::state::ContainmentKind;
+use procession::ContainmentKind;
 use serde_json::{Value, json};
 use support::door::{Door, Facade, Mcp, Rpc, program};
 use support::{Bench, guarded, proof};

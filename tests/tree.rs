@@ -10,8 +10,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use procession::protocol::state::ContainmentKind;
-use procession::{Cleanup, Code, Process, Proof, Reason, Spec, State, Status};
+use procession::{Cleanup, Code, ContainmentKind, Process, Proof, Reason, Spec, State, Status};
 use support::census::{alive, carrying, descendants};
 use support::probe::{probe, rounds};
 use support::{Bench, PATIENCE_MS, guarded, settled};
@@ -214,7 +213,16 @@ fn parent_of(pid: i32) -> i32 {
 async fn an_init_that_comes_after_the_first_thread_is_refused_and_said_to_be_why() {
     let error = procession::init().expect_err("this program has threads");
     assert_eq!(error.code, Code::ContainmentUnavailable, "{error:?}");
-    let bench = Bench::with(|host, _| host.broker.path = None).await;
+    let error = procession::Host::builder().start().await.expect_err("guardians are required");
+    assert_eq!(error.code, Code::ContainmentUnavailable, "{error:?}");
+    for remedy in ["other threads", "procession::init()", "procession-guardian", "containment.require = \"group\""] {
+        assert!(error.message.contains(remedy), "{remedy}: {}", error.message);
+    }
+    let bench = Bench::with(|host, profile| {
+        host.broker.path = None;
+        profile.containment_require = ContainmentKind::Group;
+    })
+    .await;
     let containment = bench.host.status().await.expect("a status").containment;
     assert_eq!(containment.kind, ContainmentKind::Group);
     assert!(containment.why.as_ref().is_some_and(|why| why.contains("other threads")), "{containment:?}");

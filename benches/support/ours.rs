@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use procession::protocol::settings::{EnvInherit, HostSettings};
-use procession::{Agent, Host, Process, Spec};
+use procession::{Agent, ContainmentKind, Host, Process, Spec};
 use tokio::runtime::{Builder, Runtime};
 
 use super::census;
@@ -90,6 +90,8 @@ fn settings() -> HostSettings {
         profile.limits.finished_per_session = FINISHED_MAX;
         profile.limits.parked_calls_per_session = PARKED_MAX;
         profile.env.inherit = EnvInherit::All;
+        // Without a broker beside it a bench launches by itself; what it reports says which.
+        profile.containment_require = ContainmentKind::Group;
     }
     settings
 }

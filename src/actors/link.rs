@@ -17,6 +17,7 @@ use crate::protocol::call::{Answer, Origin};
 use crate::protocol::error::{Code, Error};
 use crate::protocol::id::{AgentName, SessionName};
 use crate::protocol::settings::{BrokerSettings, HostLimits, OwnerSettings, SessionSettings};
+use crate::protocol::state::{Containment, ContainmentKind};
 use crate::protocol::verb::agent::Sees;
 use crate::protocol::verb::host::Shutdown;
 
@@ -31,10 +32,28 @@ pub struct Beginning {
     pub auto_open: Option<(Arc<SessionSettings>, PathBuf)>,
     /// The environment that commands may inherit.
     pub environment: Vec<(OsString, OsString)>,
+    /// The weakest containment it may begin with.
+    pub require: ContainmentKind,
     /// Who owns the trees.
     pub broker: BrokerSettings,
     /// What they do where this program does not serve.
     pub owner: OwnerSettings,
+}
+
+/// A host that cannot own trees as it must does not begin.
+fn contained(has: Containment, needed: ContainmentKind) -> Result<(), Error> {
+    if has.kind >= needed {
+        return Ok(());
+    }
+    let why = has.why.as_deref().unwrap_or("this system has no more");
+    let remedies = if cfg!(target_os = "linux") {
+        "call `procession::init()` first in `main`, or put the program `procession-guardian` beside the executable (or name \
+         it in `broker.path`), or settle for less with `containment.require = \"group\"`"
+    } else {
+        "set `containment.require = \"group\"`"
+    };
+    let message = format!("`containment.require` asks for more than there is here: {why}. To mend that, {remedies}");
+    Err(Error::new(Code::ContainmentUnavailable, message).with("required", needed).with("available", has))
 }
 
 /// Has the host actor say that it serves, for as long as it is there: the actor that answers calls, because one that
@@ -63,7 +82,7 @@ impl Link {
     /// Starts a host. Needs a tokio runtime.
     ///
     /// # Errors
-    /// `internal` where no actor could be made.
+    /// `containment_unavailable` where trees cannot be owned as is required, `internal` where no actor could be made.
     pub async fn start(with: Beginning) -> Result<Self, Error> {
         let grace_ms = with.auto_open.as_ref().map_or(GRACE_MS, |(profile, _)| profile.stop.grace_ms);
         let wanted = os::Wanted {
@@ -75,6 +94,7 @@ impl Link {
         let launcher = tokio::task::spawn_blocking(move || os::launcher(&wanted))
             .await
             .map_err(|error| Error::internal(format!("no launcher could be made for the host: {error}")))?;
+        contained(launcher.containment(), with.require)?;
         let surroundings = Surroundings {
             clock: Clock::start(),
             launcher,

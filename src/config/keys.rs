@@ -34,6 +34,8 @@ const MIB: u64 = 1 << 20;
 
 const SIGNALS: Shape = OneOf(&["TERM", "INT", "HUP", "QUIT", "KILL"]);
 const INHERIT: Shape = OneOf(&["core", "filtered", "all", "none"]);
+/// What a system of this kind can always do.
+const CONTAINMENT_DEFAULT: &str = if cfg!(target_os = "linux") { "subtree" } else { "group" };
 const CONTAINMENT: Shape = OneOf(&["group", "subtree", "cgroup"]);
 
 macro_rules! keys {
@@ -96,6 +98,6 @@ keys! {
         "env.deny"                        => env.deny, Patterns,
             ["LD_*", "DYLD_*", "BASH_ENV", "ENV", "IFS", "GCONV_PATH"], "OpenClaw: what makes a program load code";
         "cwd.outside"                     => cwd_outside, Flag, false, "ours";
-        "containment.require"             => containment_require, CONTAINMENT, "group", "what every system has";
+        "containment.require"             => containment_require, CONTAINMENT, CONTAINMENT_DEFAULT, "the best that the system has everywhere";
     }
 }

@@ -148,7 +148,8 @@ mod tests {
 
     #[tokio::test]
     async fn tools_are_listed_and_a_mistake_is_a_result() {
-        let host = Host::builder().start().await.expect("a host");
+        let host =
+            Host::builder().require(crate::protocol::state::ContainmentKind::Group).start().await.expect("a host");
         let origin = operator("mcp".parse().expect("a name"));
         let (near, far) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(far);

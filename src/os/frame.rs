@@ -66,6 +66,8 @@ pub struct Launch {
     pub env: Vec<Vec<u8>>,
     /// The mask of its new files.
     pub umask: u32,
+    /// Whether it is to say [`Message::Executing`], for a host that cannot see it in `/proc`.
+    pub tell: bool,
 }
 
 /// One message.
@@ -157,6 +159,8 @@ pub enum Message {
     Launch(Launch),
     /// Host to the waiting root: the launch is in the sealed file beside.
     Sealed,
+    /// Root to host, where it was asked to: the program is executed now, unless [`Message::NotExecuted`] follows.
+    Executing,
     /// Root to host: the program could not be executed.
     NotExecuted {
         /// The system's error.
@@ -196,12 +200,17 @@ impl Message {
                     out.bool(left.refused).bool(left.traced).bytes(&left.name)
                 })
             }
-            Message::Launch(launch) => {
-                out.kind(15).u32(launch.umask).bytes(&launch.program).list(&launch.argv).list(&launch.env)
-            }
+            Message::Launch(launch) => out
+                .kind(15)
+                .u32(launch.umask)
+                .bool(launch.tell)
+                .bytes(&launch.program)
+                .list(&launch.argv)
+                .list(&launch.env),
             Message::Sealed => out.kind(16),
             Message::NotExecuted { errno } => out.kind(17).i32(*errno),
             Message::Alone => out.kind(18),
+            Message::Executing => out.kind(19),
         };
         out.0
     }
@@ -250,13 +259,14 @@ impl Message {
                 Message::Survivors { named, count }
             }
             15 => {
-                let umask = from.u32()?;
+                let (umask, tell) = (from.u32()?, from.bool()?);
                 let program = from.bytes()?.to_vec();
-                Message::Launch(Launch { umask, program, argv: from.list()?, env: from.list()? })
+                Message::Launch(Launch { umask, tell, program, argv: from.list()?, env: from.list()? })
             }
             16 => Message::Sealed,
             17 => Message::NotExecuted { errno: from.i32()? },
             18 => Message::Alone,
+            19 => Message::Executing,
             _ => return Err(Malformed),
         };
         if from.0.is_empty() { Ok(message) } else { Err(Malformed) }
@@ -397,12 +407,8 @@ mod tests {
             let (pid, uid, age_ms, state, refused, traced) = facts;
             Left { pid, uid, age_ms, state, refused, traced, name }
         });
-        let launch = (bytes(), list(), list(), any::<u32>()).prop_map(|(program, argv, env, umask)| Launch {
-            program,
-            argv,
-            env,
-            umask,
-        });
+        let launch = (bytes(), list(), list(), any::<(u32, bool)>())
+            .prop_map(|(program, argv, env, (umask, tell))| Launch { program, argv, env, umask, tell });
         prop_oneof![
             any::<(u32, u64)>().prop_map(|(version, silence_ms)| Message::Hello { version, silence_ms }),
             any::<(u32, u64)>().prop_map(|(count, grace_ms)| Message::Spares { count, grace_ms }),
@@ -428,6 +434,7 @@ mod tests {
             }),
             Just(Message::Gone),
             Just(Message::Alone),
+            Just(Message::Executing),
             (proptest::collection::vec(left, 0..4), any::<u32>())
                 .prop_map(|(named, count)| Message::Survivors { named, count }),
             launch.prop_map(Message::Launch),

@@ -106,8 +106,9 @@ pub(super) fn spawn_helper(program: &CStr, name: &CStr, env: &[CString], socket:
         actions.place(&null, number)?;
     }
     actions.place(&socket, FIRST_FREE)?;
-    for number in descriptors::inheritable()?.into_iter().filter(|number| *number > FIRST_FREE) {
-        actions.close(number)?;
+    // Without this call it closes them itself, first of all.
+    if let Some(add) = closefrom() {
+        actions.close_from(add, FIRST_FREE + 1)?;
     }
     let env = pointers(env);
     let argv = [name.as_ptr().cast_mut(), ptr::null_mut()];
@@ -188,7 +189,7 @@ impl Prepared {
             return Ok(actions); // POSIX_SPAWN_CLOEXEC_DEFAULT closes the others
         }
         match closefrom().filter(|_| means.closefrom) {
-            Some(add) => actions.close_from(add)?,
+            Some(add) => actions.close_from(add, FIRST_FREE)?,
             None => {
                 let listed = descriptors::inheritable().map_err(|error| os_error(&error))?;
                 for number in listed {
@@ -248,9 +249,9 @@ impl Actions {
         check(unsafe { libc::posix_spawn_file_actions_addclose(&raw mut self.0, number) })
     }
 
-    fn close_from(&mut self, add: AddCloseFrom) -> Result<(), Errno> {
+    fn close_from(&mut self, add: AddCloseFrom, first: RawFd) -> Result<(), Errno> {
         // SAFETY: see `enter`; `add` is the C library's own function.
-        check(unsafe { add(&raw mut self.0, FIRST_FREE) })
+        check(unsafe { add(&raw mut self.0, first) })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::protocol::call::{Answer, Call, Caller, Origin};
 use crate::protocol::error::Error;
 use crate::protocol::id::SessionName;
 use crate::protocol::settings::HostSettings;
+use crate::protocol::state::ContainmentKind;
 use crate::protocol::verb::host::{GetHostStatus, HostStatus, Shutdown, ShutdownAnswer};
 use crate::protocol::verb::session::{ListSessions, OpenSession, SessionInfo};
 
@@ -28,9 +29,9 @@ pub struct HostBuilder {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// use procession::{Host, Spec};
+/// use procession::{ContainmentKind, Host, Spec};
 ///
-/// let host = Host::builder().directory("/tmp").start().await?;
+/// let host = Host::builder().directory("/tmp").require(ContainmentKind::Group).start().await?;
 /// let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// let process = agent.start(Spec::command("echo hello; sleep 60")).await?;
 /// assert!(process.status().await?.state == procession::State::Running);
@@ -60,6 +61,16 @@ impl HostBuilder {
         self
     }
 
+    /// The weakest containment that processes may be started with, in every profile: the key `containment.require`.
+    /// [`Group`](ContainmentKind::Group) is for programs that have no broker, such as test binaries.
+    #[must_use]
+    pub fn require(mut self, containment: ContainmentKind) -> Self {
+        for profile in self.settings.profiles.values_mut() {
+            profile.containment_require = containment;
+        }
+        self
+    }
+
     /// The directory of sessions that name none, absolute; without this, the current one.
     #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
@@ -77,7 +88,8 @@ impl HostBuilder {
     /// Starts the host. Must be called within a tokio runtime whose I/O and time are enabled.
     ///
     /// # Errors
-    /// `invalid_argument` for a directory that is not absolute, `internal` where no actor could be made.
+    /// `invalid_argument` for a directory that is not absolute, `containment_unavailable` where the profile `default`
+    /// requires more than there is here, `internal` where no actor could be made.
     pub async fn start(self) -> Result<Host, Error> {
         let directory = self.directory.unwrap_or_else(current_directory);
         if !directory.is_absolute() {
@@ -86,7 +98,9 @@ impl HostBuilder {
         let environment = self.environment.unwrap_or_else(|| std::env::vars_os().collect());
         let default = Arc::new(dispatch::profile(&self.settings, None)?);
         let home = default.directory.clone().unwrap_or_else(|| directory.clone());
+        let require = default.containment_require;
         let link = Link::start(Beginning {
+            require,
             limits: self.settings.limits,
             auto_open: self.settings.auto_open.then_some((default, home)),
             environment,
@@ -132,7 +146,7 @@ impl Host {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-    /// # let host = procession::Host::builder().start().await?;
+    /// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
     /// use procession::OpenSession;
     /// let open = OpenSession { directory: Some("/tmp".into()), ..OpenSession::default() };
     /// let session = host.open_session("conversation-1".parse()?, open).await?;

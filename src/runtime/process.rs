@@ -22,7 +22,7 @@ use crate::protocol::verb::wait::{Wait, WaitAnswer};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// # let host = procession::Host::builder().start().await?;
+/// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
 /// # let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// let process = agent.start(procession::Spec::command("echo ready; sleep 60")).await?;
 /// let page = process.output().wait_ms(5000).page().await?;
@@ -41,7 +41,7 @@ pub struct Process {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// # let host = procession::Host::builder().start().await?;
+/// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
 /// # let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// use futures_util::TryStreamExt;
 /// let process = agent.start(procession::Spec::command("seq 1 3; sleep 0.1; seq 4 6")).await?;

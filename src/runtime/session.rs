@@ -23,7 +23,7 @@ use crate::protocol::verb::wait::{Wait, WaitAnswer};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// # let host = procession::Host::builder().start().await?;
+/// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
 /// let session = host.session("conversation-1".parse()?);
 /// session.agent("main".parse()?).start(procession::Spec::command("sleep 60")).await?;
 /// let deleted = session.delete().await?;
@@ -40,7 +40,7 @@ pub struct Session {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// # let host = procession::Host::builder().start().await?;
+/// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
 /// let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// let done = agent.exec(procession::Exec::command("echo hello; exit 3")).await?;
 /// assert_eq!(done.output.text, "hello\n");
@@ -57,7 +57,7 @@ pub struct Agent {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-/// # let host = procession::Host::builder().start().await?;
+/// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
 /// let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
 /// let request = agent.request("turn-7".parse()?);
 /// let process = request.start(procession::Spec::command("true")).await?;
@@ -188,7 +188,7 @@ impl Agent {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), procession::Error> {
-    /// # let host = procession::Host::builder().start().await?;
+    /// # let host = procession::Host::builder().require(procession::ContainmentKind::Group).start().await?;
     /// # let agent = host.session("conversation-1".parse()?).agent("main".parse()?);
     /// use procession::tools::{CancellationToken, Style};
     /// let names: Vec<_> = agent.tools(Style::Actions).into_iter().map(|tool| tool.name).collect();

@@ -157,7 +157,7 @@ async fn r63_descriptors_and_corpses_do_not_pile_up() {
     let mut door = Rpc::start(command).await;
     let pid = door.pid();
     // A spare guardian, whose number changes with the pace of starts, is held by two.
-    let spares = || descendants(pid).into_iter().filter(|(_, name, _)| name == "procession-guard").count();
+    let spares = || descendants(pid).into_iter().filter(|(_, name, _)| name == "procession-guar").count();
     let descriptors = || std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
     let beside_spares = || descriptors().saturating_sub(2 * spares());
     let mut before = None;

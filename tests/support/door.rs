@@ -174,6 +174,7 @@ fn under(mut command: Command, arguments: &[&str]) -> (Command, Census) {
     command.args(arguments).arg("--set").arg(format!("env.pass=[\"{MARK}\"]"));
     if !guarded() {
         command.arg("--set").arg(format!("broker.path={}", broker()));
+        command.args(["--set", "containment.require=group"]);
     }
     command.env("XDG_CONFIG_HOME", "/nonexistent").env(MARK, &mark);
     (command, Census::begin(&mark))

@@ -77,6 +77,9 @@ impl Bench {
         profile.stop.grace_ms = 1000;
         profile.stop.confirm_ms = 2000;
         settings.broker.path = Some(broker().into());
+        if !guarded() {
+            profile.containment_require = procession::ContainmentKind::Group;
+        }
         change(&mut settings, &mut profile);
         settings.profiles.insert("default".to_owned(), profile);
         let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();

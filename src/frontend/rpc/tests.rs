@@ -11,7 +11,7 @@ struct Client {
 }
 
 async fn connect() -> Client {
-    let host = Host::builder().start().await.expect("a host");
+    let host = Host::builder().require(crate::protocol::state::ContainmentKind::Group).start().await.expect("a host");
     let (near, far) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = split(far);
     let server = tokio::spawn(serve(host, reader, writer));

@@ -117,6 +117,8 @@ fn serve() -> Result<(), Fault> {
     }
     // SAFETY: open, as was just seen, and by the mark this program's own.
     let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
+    // What the host let through: numbers above a limit that was lowered since, or an old C library.
+    sys::close_all_but(&[SOCKET]);
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|error| Fault::System(error.into()))?;
     broker::run(socket)
 }

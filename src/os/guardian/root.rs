@@ -41,7 +41,7 @@ pub(super) fn wait(socket: &OwnedFd, guardian: libc::pid_t) -> ! {
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         if let Ok(Received::Packet(length, descriptors)) = packet::receive(socket, &mut buffer, RecvFlags::empty()) {
             let errno = match read(&buffer[..length], descriptors) {
-                Some((launch, descriptors)) => become_program(&launch, &descriptors, guardian),
+                Some((launch, descriptors)) => become_program(socket, &launch, &descriptors, guardian),
                 None => libc::EBADMSG,
             };
             let _ = packet::send(socket, &Message::NotExecuted { errno }.encode(), &[]);
@@ -70,7 +70,7 @@ fn read(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Option<(Launch, Vec<Own
 }
 
 /// Returns only if that could not be done: the system's error.
-fn become_program(launch: &Launch, descriptors: &[OwnedFd], guardian: libc::pid_t) -> i32 {
+fn become_program(socket: &OwnedFd, launch: &Launch, descriptors: &[OwnedFd], guardian: libc::pid_t) -> i32 {
     let strings = |list: &[Vec<u8>]| list.iter().map(|text| CString::new(&text[..]).ok()).collect::<Option<Vec<_>>>();
     let (Ok(program), Some(argv), Some(env)) =
         (CString::new(&launch.program[..]), strings(&launch.argv), strings(&launch.env))
@@ -96,6 +96,9 @@ fn become_program(launch: &Launch, descriptors: &[OwnedFd], guardian: libc::pid_
     sys::die_with_parent(0);
     if sys::parent() != guardian {
         sys::leave(NOT_EXECUTED);
+    }
+    if launch.tell && packet::send(socket, &Message::Executing.encode(), &[]).is_err() {
+        return last_error();
     }
     let mut pause_ms = BUSY_PAUSE_MS;
     for _ in 1..BUSY_TRIES {

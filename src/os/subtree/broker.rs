@@ -144,9 +144,13 @@ impl Broker {
     pub(super) fn take(self: &Arc<Self>) -> Result<Spare, NoSpare> {
         loop {
             let (launch, control) = self.take_pair()?;
-            // One whose guardian died while it waited is dropped; the root has died with it.
-            if let Ok(spare) = open_spare(launch, control) {
-                return Ok(spare);
+            match open_spare(launch, control) {
+                Ok(spare) => return Ok(spare),
+                Err(error) => match error.raw_os_error() {
+                    Some(errno @ (libc::EMFILE | libc::ENFILE)) => return Err(NoSpare::System(errno)),
+                    // One whose guardian died while it waited is dropped; the root has died with it.
+                    _ => {}
+                },
             }
         }
     }
@@ -328,7 +332,11 @@ fn greet(socket: &OwnedFd, page: &OwnedFd, silence_ms: u64) -> io::Result<()> {
 fn open_spare(launch: OwnedFd, control: OwnedFd) -> io::Result<Spare> {
     match receive_in_time(&control)? {
         Some(Message::Ready { guardian, root }) if !is_closed(&control) => {
-            let stat = File::open(format!("/proc/{root}/stat")).ok();
+            let stat = match File::open(format!("/proc/{root}/stat")) {
+                Ok(stat) => Some(stat),
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => return Err(error),
+                Err(_) => None,
+            };
             Ok(Spare { launch, control, guardian, root, stat })
         }
         _ => Err(io::ErrorKind::UnexpectedEof.into()),

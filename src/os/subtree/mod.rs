@@ -154,7 +154,6 @@ impl Launch {
         let (prepared, outputs) = spawn::prepare(&request)?;
         let watched = |end| Pipe::new(end).map_err(|error| spawn::pipe_error(&error, None));
         let (stdout, stderr) = (watched(outputs.stdout)?, watched(outputs.stderr)?);
-        let packet = self.packet(&request, &prepared);
         let broker = self.inner.broker().map_err(|error| broker_error(&error.to_string(), error.raw_os_error()))?;
         let spare = broker.take().map_err(|why| match why {
             NoSpare::BrokerGone => broker_error("it died", None),
@@ -167,6 +166,7 @@ impl Launch {
             NoSpare::System(errno) => broker_error("it could not make a guardian", Some(errno)),
         })?;
         let Spare { launch, control, guardian, root, stat } = spare;
+        let packet = self.packet(&request, &prepared, stat.is_none());
         let control = Arc::new(control);
         let socket = descriptors::watched(launch).map_err(|error| spawn::pipe_error(&error, None))?;
         let watched = descriptors::watched(Arc::clone(&control)).map_err(|error| spawn::pipe_error(&error, None))?;
@@ -185,13 +185,14 @@ impl Launch {
         Ok(())
     }
 
-    fn packet(&self, request: &LaunchRequest, prepared: &spawn::Prepared) -> Vec<u8> {
+    fn packet(&self, request: &LaunchRequest, prepared: &spawn::Prepared, tell: bool) -> Vec<u8> {
         let strings = |list: &[std::ffi::CString]| list.iter().map(|text| text.to_bytes().to_vec()).collect();
         let launch = frame::Launch {
             program: prepared.program.to_bytes().to_vec(),
             argv: strings(&request.argv),
             env: strings(&request.env),
             umask: self.inner.umask,
+            tell,
         };
         Message::Launch(launch).encode()
     }

@@ -89,7 +89,8 @@ impl Watch {
             }
             verdict => verdict,
         };
-        let Launching { stdout, stderr, origin, .. } = launching;
+        let Launching { stdout, stderr, origin, socket, stat } = launching;
+        drop((socket, stat));
         match verdict {
             Verdict::NotExecuted(errno) => {
                 let errno = Errno::from_raw_os_error(errno);
@@ -210,21 +211,26 @@ impl Watch {
 
 impl Launching {
     async fn verdict(&self) -> Verdict {
+        let mut executing = false;
         while let Ok(mut ready) = self.socket.readable().await {
             let mut buffer = [0; 64];
             match packet::receive(self.socket.get_ref(), &mut buffer, RecvFlags::DONTWAIT) {
-                Ok(Received::Packet(length, _)) => {
-                    if let Ok(Message::NotExecuted { errno }) = Message::decode(&buffer[..length]) {
-                        return Verdict::NotExecuted(errno);
-                    }
-                }
+                Ok(Received::Packet(length, _)) => match Message::decode(&buffer[..length]) {
+                    Ok(Message::NotExecuted { errno }) => return Verdict::NotExecuted(errno),
+                    Ok(Message::Executing) => executing = true,
+                    _ => {}
+                },
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Ok(Received::End) | Err(_) => break,
             }
         }
         // Closed: by an exec, or by a death before it. The kernel's mark on the process tells which.
+        // Without `/proc` its own word does; a death in the very call of execve is then told as an end by a signal.
+        let Some(stat) = &self.stat else {
+            return if executing { Verdict::Launched } else { Verdict::Died };
+        };
         let mut text = [0; 1024];
-        match self.stat.as_ref().and_then(|stat| stat.read_at(&mut text, 0).ok()) {
+        match stat.read_at(&mut text, 0).ok() {
             Some(read) => match is_unexecuted(&text[..read]) {
                 Some(true) => Verdict::Died,
                 Some(false) => Verdict::Launched,
