@@ -146,11 +146,12 @@ impl Broker {
             let (launch, control) = self.take_pair()?;
             match open_spare(launch, control) {
                 Ok(spare) => return Ok(spare),
-                Err(error) => match error.raw_os_error() {
-                    Some(errno @ (libc::EMFILE | libc::ENFILE)) => return Err(NoSpare::System(errno)),
+                Err(error) => {
+                    if let Some(errno @ (libc::EMFILE | libc::ENFILE)) = error.raw_os_error() {
+                        return Err(NoSpare::System(errno));
+                    }
                     // One whose guardian died while it waited is dropped; the root has died with it.
-                    _ => {}
-                },
+                }
             }
         }
     }
