@@ -180,7 +180,7 @@ async fn a_broker_that_is_killed_costs_no_process_and_is_replaced() {
                 Ok(process) => break process,
                 Err(error) => {
                     assert_eq!(error.code, Code::LaunchFailed, "{error:?}");
-                    assert!(error.message.contains("broker"), "{error:?}");
+                    assert!(error.message.contains("broker") && error.retryable, "{error:?}");
                 }
             }
         };

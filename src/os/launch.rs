@@ -41,7 +41,7 @@ pub struct LaunchRequest {
 /// Why a launch failed: the step, the system's error, and what it concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchError {
-    /// `cancelled`, `open_directory`, `find_program`, `make_pipe` or `execute`.
+    /// `cancelled`, `open_directory`, `find_program`, `make_pipe`, `make_guardian` or `execute`.
     pub operation: &'static str,
     /// The system's error number, 0 where there is none.
     pub errno: i32,

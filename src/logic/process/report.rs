@@ -52,13 +52,18 @@ impl ProcessCore {
     }
 }
 
+/// The step that fails for a reason of ours, which passes: the broker died, and the next start has a new one.
+const OURS: &str = "make_guardian";
+
 /// The error of a launch that failed.
 pub(super) fn launch_failed(process_id: &ProcessId, failure: &LaunchFailure) -> Error {
     let step = failure.operation.replace('_', " ");
     let what = failure.path.as_ref().map(|path| format!(" {path}")).unwrap_or_default();
     let system = if failure.errno == 0 { String::new() } else { format!(": {}", failure.system) };
     let hint = if failure.hint.is_empty() { String::new() } else { format!(". {}", failure.hint) };
-    Error::new(Code::LaunchFailed, format!("could not {step}{what}{system}{hint}"))
+    let mut error = Error::new(Code::LaunchFailed, format!("could not {step}{what}{system}{hint}"));
+    error.retryable = failure.operation == OURS;
+    error
         .with("process_id", process_id)
         .with("errno", failure.errno)
         .with("operation", &failure.operation)

@@ -223,7 +223,7 @@ fn send(socket: &OwnedFd, packet: &[u8], descriptors: &[BorrowedFd<'_>; 4]) -> i
 
 fn broker_error(what: &str, errno: Option<i32>) -> LaunchError {
     LaunchError {
-        operation: "broker",
+        operation: "make_guardian",
         errno: errno.unwrap_or(0),
         path: None,
         hint: format!(
