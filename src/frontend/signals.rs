@@ -1,8 +1,39 @@
 //! Signals that ask this program to end, and the numbers of those that end others.
 
+#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(windows)]
+use tokio::signal::windows::{CtrlBreak, CtrlC};
+
+/// What asks to end where there are no signals: Ctrl-C and Ctrl-Break.
+#[cfg(windows)]
+#[derive(Debug)]
+pub(super) struct Ends {
+    interrupt: CtrlC,
+    terminate: CtrlBreak,
+}
+
+#[cfg(windows)]
+impl Ends {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Ends { interrupt: tokio::signal::windows::ctrl_c()?, terminate: tokio::signal::windows::ctrl_break()? })
+    }
+
+    /// The number that Unix gives the next one. Cancel safe.
+    pub async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 2,
+            _ = self.terminate.recv() => 15,
+        }
+    }
+}
 
 /// Signals that ask to end: INT, TERM and HUP. From its making on, none of them ends this program by itself.
+#[cfg(unix)]
 #[derive(Debug)]
 pub(super) struct Ends {
     interrupt: Signal,
@@ -10,6 +41,7 @@ pub(super) struct Ends {
     hangup: Signal,
 }
 
+#[cfg(unix)]
 impl Ends {
     /// Begins to listen.
     ///
@@ -33,6 +65,7 @@ impl Ends {
     }
 }
 
+#[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the command line owns its process")]
 fn listen(kind: SignalKind) -> std::io::Result<Signal> {
     signal(kind)

@@ -88,6 +88,9 @@ struct Pool {
     target: usize,
     starved: Option<Instant>,
     refilling: bool,
+    /// The last spare could not be received: this program has no free descriptor. Until one can, none are kept ready,
+    /// because they would take what the launches themselves need.
+    exhausted: bool,
     waiting: VecDeque<oneshot::Sender<Result<(OwnedFd, OwnedFd), NoSpare>>>,
     gone: Option<Gone>,
     /// What is known of dead guardians whose trees were ended, and who waits for that.
@@ -148,6 +151,7 @@ impl Broker {
                 Ok(spare) => return Ok(spare),
                 Err(error) => {
                     if let Some(errno @ (libc::EMFILE | libc::ENFILE)) = error.raw_os_error() {
+                        self.pool().exhausted = true;
                         return Err(NoSpare::System(errno));
                     }
                     // One whose guardian died while it waited is dropped; the root has died with it.
@@ -178,11 +182,13 @@ impl Broker {
             }
             return Ok(pair);
         }
-        pool.starved = Some(Instant::now());
-        pool.target = (2 * pool.target).min(SPARES_MAX);
+        if !pool.exhausted {
+            pool.starved = Some(Instant::now());
+            pool.target = (2 * pool.target).min(SPARES_MAX);
+        }
         let (sender, spare) = oneshot::channel();
         pool.waiting.push_back(sender);
-        let missing = (pool.target + pool.waiting.len()).saturating_sub(pool.asked);
+        let missing = pool.missing();
         drop(pool);
         self.ask_for(missing);
         spare.blocking_recv().unwrap_or(Err(NoSpare::BrokerGone))
@@ -191,7 +197,7 @@ impl Broker {
     fn refill(&self) {
         let mut pool = self.pool();
         pool.refilling = false;
-        let missing = (pool.target + pool.waiting.len()).saturating_sub(pool.spares.len() + pool.asked);
+        let missing = pool.missing();
         drop(pool);
         self.ask_for(missing);
     }
@@ -235,6 +241,7 @@ impl Broker {
         match message {
             Some(Message::Spare) if descriptors.len() == 2 => {
                 pool.asked = pool.asked.saturating_sub(1);
+                pool.exhausted = false;
                 let Some((control, launch)) = descriptors.pop().zip(descriptors.pop()) else { return };
                 let mut pair = (launch, control);
                 while let Some(waiting) = pool.waiting.pop_front() {
@@ -252,7 +259,12 @@ impl Broker {
                 None => {}
             },
             // Descriptors that could not be received, or a message of no use.
-            _ => pool.fail_one(libc::EMFILE),
+            _ => {
+                pool.exhausted = true;
+                pool.starved = None;
+                pool.target = self.usual;
+                pool.fail_one(libc::EMFILE);
+            }
         }
     }
 
@@ -268,6 +280,12 @@ impl Broker {
 }
 
 impl Pool {
+    /// How many more to ask for.
+    fn missing(&self) -> usize {
+        let kept = if self.exhausted { 0 } else { self.target };
+        (kept + self.waiting.len()).saturating_sub(self.spares.len() + self.asked)
+    }
+
     fn fail_one(&mut self, errno: i32) {
         self.asked = self.asked.saturating_sub(1);
         if let Some(waiting) = self.waiting.pop_front() {
