@@ -24,6 +24,10 @@ doc:
 deny:
     cargo deny check
 
+# Type-checks for macOS and Windows; fetches a compiler with its source once.
+platforms:
+    .ci/platforms
+
 # Everything a change must pass.
 ci:
     .ci/run
