@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd};
 use serde_json::{Value, json};
 use support::census::{MARK, carrying, descendants};
-use support::pause::look_again_blocking;
+use support::pause::{look_again_blocking, spend_blocking};
 use support::probe::{probe, rounds};
 use support::{fresh_mark, guarded};
 
@@ -169,14 +169,6 @@ fn random(below: u64) -> u64 {
     getrandom::u64().expect("random numbers") % below
 }
 
-/// A moment of the stream. What is tested is that it may be any.
-fn some_time(since: Instant) {
-    let until = Duration::from_micros(random(STREAM_US));
-    while since.elapsed() < until {
-        std::hint::spin_loop();
-    }
-}
-
 /// Runs the stream, does `death` at some moment of it, and counts what is left; in the end prints the longest time.
 fn any_moment(what: &str, death: impl Fn(&mut Host)) {
     if !guarded() {
@@ -186,12 +178,9 @@ fn any_moment(what: &str, death: impl Fn(&mut Host)) {
     let mut longest = Duration::ZERO;
     for _ in 0..rounds() {
         let mut host = Host::start();
-        let began = Instant::now();
-        std::thread::scope(|scope| {
-            // The stream is one burst of lines; the host works on it while the moment comes.
-            host.stream();
-            scope.spawn(|| some_time(began)).join().expect("no panic");
-        });
+        // The stream is one burst of lines; the host works on it while the moment comes, which may be any.
+        host.stream();
+        spend_blocking(Duration::from_micros(random(STREAM_US)));
         let died = Instant::now();
         death(&mut host);
         longest = longest.max(host.census(died));
@@ -392,8 +381,7 @@ fn a_suspended_machine_kills_nothing() {
     let everybody: Vec<i32> = [host.pid()].into_iter().chain(brokers).chain(guardians).collect();
     // Who watches goes on first: that is the order in which a false alarm would come.
     everybody.iter().for_each(|pid| kill(Pid::from_raw(*pid), Signal::SIGSTOP).expect("it is stopped"));
-    std::thread::scope(|scope| scope.spawn(|| std::thread::park_timeout(Duration::from_millis(1500))).join())
-        .expect("no panic");
+    spend_blocking(Duration::from_millis(1500)); // longer than the grace: the subject of the test
     everybody.iter().rev().for_each(|pid| kill(Pid::from_raw(*pid), Signal::SIGCONT).expect("it goes on"));
     host.send(1, "stay", &json!({"action": "list"}));
     let listed = host.answer();

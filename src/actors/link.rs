@@ -21,9 +21,6 @@ use crate::protocol::state::{Containment, ContainmentKind};
 use crate::protocol::verb::agent::Sees;
 use crate::protocol::verb::host::Shutdown;
 
-/// The grace of a process whose host died before it could say, where no default profile has one: the default of the key.
-const GRACE_MS: u64 = 5000;
-
 /// What a host begins with.
 pub struct Beginning {
     /// Its limits.
@@ -34,6 +31,8 @@ pub struct Beginning {
     pub environment: Vec<(OsString, OsString)>,
     /// The weakest containment it may begin with.
     pub require: ContainmentKind,
+    /// The grace of a process whose host died before it could tell its own, in milliseconds.
+    pub grace_ms: u64,
     /// Who owns the trees.
     pub broker: BrokerSettings,
     /// What they do where this program does not serve.
@@ -84,11 +83,10 @@ impl Link {
     /// # Errors
     /// `containment_unavailable` where trees cannot be owned as is required, `internal` where no actor could be made.
     pub async fn start(with: Beginning) -> Result<Self, Error> {
-        let grace_ms = with.auto_open.as_ref().map_or(GRACE_MS, |(profile, _)| profile.stop.grace_ms);
         let wanted = os::Wanted {
             image: with.broker.path,
             spares: with.broker.spares as usize,
-            grace_ms,
+            grace_ms: with.grace_ms,
             silence_ms: with.owner.heartbeat_grace_ms,
         };
         let launcher = tokio::task::spawn_blocking(move || os::launcher(&wanted))

@@ -32,6 +32,7 @@ pub const WAIT_PROCESSES_MAX: usize = 32;
 pub const WAIT_OUTPUT_BYTES: u64 = 2000;
 /// Most agents of one session.
 pub const AGENTS_MAX: usize = 1000;
+
 /// Takes a number that a caller gave into its range. Gives what is used, where that is not what was given.
 pub(crate) fn clamp(given: &mut Option<u64>, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
     let number = given.as_mut()?;

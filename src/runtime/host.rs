@@ -98,9 +98,10 @@ impl HostBuilder {
         let environment = self.environment.unwrap_or_else(|| std::env::vars_os().collect());
         let default = Arc::new(dispatch::profile(&self.settings, None)?);
         let home = default.directory.clone().unwrap_or_else(|| directory.clone());
-        let require = default.containment_require;
+        let (require, grace_ms) = (default.containment_require, default.stop.grace_ms);
         let link = Link::start(Beginning {
             require,
+            grace_ms,
             limits: self.settings.limits,
             auto_open: self.settings.auto_open.then_some((default, home)),
             environment,

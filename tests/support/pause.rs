@@ -20,6 +20,11 @@ pub fn look_again_blocking() {
     std::thread::sleep(LOOK);
 }
 
+/// [`spend`] without a runtime.
+pub fn spend_blocking(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Lets `time` pass because that is what is tested.
 pub async fn spend(time: Duration) {
     tokio::time::sleep(time).await;

@@ -25,7 +25,7 @@ use crate::os::pipe::Pipe;
 use crate::os::{group, members, root, spawn};
 use crate::protocol::state::{Exit, Proof, Survivor};
 
-/// What a guardian's answer may take: more than [`frame::NAMED_MAX`] members with their names.
+/// What a guardian's answer may take: more than [`NAMED_MAX`](crate::os::frame::NAMED_MAX) members with their names.
 const ANSWER_BYTES: usize = 4096;
 /// How long after a kill a guardian may be silent before it is asked, and then to answer.
 const SILENCE: Duration = Duration::from_millis(1000);
